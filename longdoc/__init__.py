@@ -1,0 +1,1 @@
+"""longdoc: tag and classify long documents with PyTorch Lightning. Names load on first use."""
