@@ -1,0 +1,22 @@
+"""Readers and writers of annotated documents.
+
+:func:`read` opens a file or folder of any known format, :func:`read_splits` a corpus with its train, dev and test
+parts, :func:`write` puts documents into the format of an annotation tool.
+"""
+
+from longdoc.text.formats.base import BadRow, ReadOptions, ReadReport, Repair
+from longdoc.text.formats.reading import READERS, DocumentSource, collect, detect_format, read
+from longdoc.text.formats.splits import read_splits
+
+__all__ = [
+    "READERS",
+    "BadRow",
+    "DocumentSource",
+    "ReadOptions",
+    "ReadReport",
+    "Repair",
+    "collect",
+    "detect_format",
+    "read",
+    "read_splits",
+]

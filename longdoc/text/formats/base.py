@@ -1,0 +1,309 @@
+"""What all readers share: raw rows, the checks that turn a row into a document, and the report of what was not usable.
+
+A reader of one format yields :class:`RawRow` objects, one a document, as they stand in the file. :func:`check_row`
+holds all of them to the same rules, so that a fault is named the same way in every format.
+"""
+
+import logging
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from longdoc.errors import ConfigError, DataError
+from longdoc.text.documents import Document, Span, span_problem
+from longdoc.text.formats.offsets import OFFSET_UNITS, RawSpan, convert_offsets
+
+log = logging.getLogger(__name__)
+
+Problem = tuple[int, str]
+FIELDS = ("id", "text", "spans", "labels", "target")
+TASKS = ("ner", "classification", "regression")
+SHOWN_ROWS = 50
+SHOWN_REASONS = 3
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_VISIBLE = re.compile(r"\S")
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that cannot be used.
+
+    Args:
+        file: The file it stands in.
+        line: Its first line, counted from 1; in CoNLL the line of the fault.
+        reason: What is wrong with it.
+        id: Document id, where one could be read.
+    """
+
+    file: str
+    line: int
+    reason: str
+    id: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}"
+
+
+class Repair(BadRow):
+    """A row that is used after a repair, such as offsets converted from UTF-16 units."""
+
+
+@dataclass(slots=True)
+class RawRow:
+    """One document as it stands in a file, before any check.
+
+    Args:
+        line: Line to report, counted from 1.
+        id: Anything; None gives ``<file name>:<line>``.
+        text: Anything; must turn out to be a string.
+        spans: Raw spans; None where the row has none.
+        labels: Raw class labels; None where the row has none.
+        target: Raw number; None where the row has none.
+        problems: Lines and reasons found while parsing; any of them makes the row bad.
+        repairs: Lines and reasons of what was repaired while parsing.
+        offset_unit: Overrides the unit given by the user where the reader knows it.
+        file: Where the row stands, if not in the file that was asked for.
+    """
+
+    line: int
+    id: object = None
+    text: object = None
+    spans: list[RawSpan] | None = None
+    labels: list[object] | None = None
+    target: object = None
+    problems: list[Problem] = field(default_factory=list)
+    repairs: list[Problem] = field(default_factory=list)
+    offset_unit: str | None = None
+    file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How rows are to be understood.
+
+    Args:
+        fields: Our field name (id, text, spans, labels, target) -> the file's name for it; column numbers in CoNLL.
+        task: ``ner``, ``classification`` or ``regression``: rows without gold of that kind are bad. None takes
+            all rows.
+        labels: The labels that may occur; None allows all.
+        tag_scheme: ``auto``, ``iob1``, ``iob2``, ``bioes`` or ``bilou``; CoNLL only.
+        offset_unit: ``auto`` (code points, unless the exported surfaces prove another unit), ``codepoint`` or
+            ``utf16``.
+        label_separator: Stands between the labels of one row in CSV and TSV.
+    """
+
+    fields: Mapping[str, str | int] = field(default_factory=dict)
+    task: str | None = None
+    labels: frozenset[str] | None = None
+    tag_scheme: str = "auto"
+    offset_unit: str = "auto"
+    label_separator: str = "|"
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.fields) - set(FIELDS))
+        if unknown:
+            raise ConfigError(f"fields: expected names among {', '.join(FIELDS)}, got {', '.join(unknown)}")
+        _check_choice("task", self.task, (None, *TASKS))
+        _check_choice("tag_scheme", self.tag_scheme, ("auto", "iob1", "iob2", "bioes", "bilou"))
+        _check_choice("offset_unit", self.offset_unit, OFFSET_UNITS)
+        if not self.label_separator:
+            raise ConfigError("label_separator: expected at least one character, got an empty string")
+
+    def names(self, name: str, *defaults: str) -> tuple[str, ...]:
+        """Names under which a field may stand in a row: the one the user gave, or else the usual ones."""
+        return (str(self.fields[name]),) if name in self.fields else defaults
+
+
+def _check_choice(argument: str, value: object, choices: tuple[object, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{argument}: expected one of {', '.join(map(str, choices))}, got {value!r}")
+
+
+@dataclass
+class ReadReport:
+    """What one pass over the data found.
+
+    Args:
+        num_documents: Usable documents.
+        bad_rows: Rows that could not be used.
+        repairs: Repairs that were made to rows that could.
+    """
+
+    num_documents: int = 0
+    bad_rows: list[BadRow] = field(default_factory=list)
+    repairs: list[Repair] = field(default_factory=list)
+
+    def error(self) -> DataError:
+        """The error that lists the bad rows, the first 50 of them by name."""
+        shown = "\n".join(f"  {row}" for row in self.bad_rows[:SHOWN_ROWS])
+        more = len(self.bad_rows) - SHOWN_ROWS
+        tail = f"\n  ... and {more} more" if more > 0 else ""
+        return DataError(
+            f"{len(self.bad_rows)} rows cannot be used ({self.num_documents} can):\n{shown}{tail}\n"
+            "Correct them, or leave them out with on_error=skip."
+        )
+
+    def warn(self, where: str) -> None:
+        """Log how many rows were skipped or repaired, with the first of each."""
+        for rows, what in ((self.bad_rows, "cannot be used and were skipped"), (self.repairs, "were repaired")):
+            if rows:
+                log.warning("%s: %d rows %s; the first: %s", where, len(rows), what, rows[0])
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file with their numbers, line ends kept.
+
+    Lines end at ``\\n`` only, never at U+2028 and the like. A byte order mark is dropped. Bytes that are not UTF-8 come
+    as lone surrogates, which :func:`character_problem` then names on the row that holds them.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if number == 1:
+                if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    raise DataError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8")
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            yield number, line.decode("utf-8", errors="surrogateescape")
+
+
+def character_problem(text: str) -> str | None:
+    """Say which character of a string cannot be used, or None if all can."""
+    if "\0" in text:
+        return f"NUL character at {text.index(chr(0))}"
+    if not text.isascii() and (found := _SURROGATE.search(text)):
+        code = ord(found[0])
+        if 0xDC80 <= code <= 0xDCFF:
+            return f"not UTF-8 (byte 0x{code - 0xDC00:02x} at character {found.start()})"
+        return f"lone surrogate U+{code:04X} at character {found.start()}"
+    return None
+
+
+def inside(folder: Path, entries: Iterable[Path]) -> list[Path]:
+    """Sort the entries of a folder and refuse those that lead out of it, as links may."""
+    root, found = folder.resolve(), sorted(entries)
+    for entry in found:
+        if not entry.resolve().is_relative_to(root):
+            raise DataError(f"{entry}: leads out of its folder {folder}; give the file itself or a copy")
+    return found
+
+
+def check_rows(rows: Iterable[RawRow], path: Path, options: ReadOptions, seen: set[str]) -> Iterator[Document | BadRow]:
+    """Turn raw rows into documents, bad rows and repairs; ``seen`` collects the ids and refuses the second of each."""
+    for row in rows:
+        file = row.file or path
+        document, problems = check_row(row, file, options)
+        if not problems and document.id in seen:
+            problems = [(row.line, f"duplicate id {document.id!r:.80}")]
+        if problems:
+            yield from (BadRow(str(file), line, reason, document.id) for line, reason in _by_line(problems))
+            continue
+        seen.add(document.id)
+        yield from (Repair(str(file), line, reason, document.id) for line, reason in row.repairs)
+        yield document
+
+
+def check_row(row: RawRow, file: Path, options: ReadOptions) -> tuple[Document, list[Problem]]:
+    """Turn one raw row into a document, with the reasons that forbid its use; repairs are added to the row."""
+    identifier, problem = _checked_id(row, file)
+    problems = row.problems + ([(row.line, problem)] if problem else [])
+    if row.problems:
+        return Document(identifier, ""), problems
+    text, problem = _checked_text(row.text)
+    if problem:
+        return Document(identifier, ""), [*problems, (row.line, problem)]
+    spans, found = _checked_spans(row, text, options)
+    problems += [(row.line if line is None else line, reason) for line, reason in found]
+    labels, reasons = _checked_labels(row.labels, options)
+    target, problem = _checked_target(row.target)
+    reasons += [problem] if problem else []
+    gold = {"ner": row.spans, "classification": row.labels, "regression": row.target}
+    if options.task is not None and gold[options.task] is None:
+        missing = {"ner": "entities", "classification": "label", "regression": "target"}[options.task]
+        reasons.append(f"no {missing} (task {options.task})")
+    if not text.strip() and (options.task is not None or row.spans or row.labels or target is not None):
+        reasons = ["empty text"]
+        problems = [(line, reason) for line, reason in problems if line != row.line]
+    return Document(identifier, text, spans, labels, target), problems + [(row.line, reason) for reason in reasons]
+
+
+def _by_line(problems: list[Problem]) -> Iterator[Problem]:
+    reasons: dict[int, list[str]] = {}
+    for line, reason in problems:
+        reasons.setdefault(line, []).append(reason)
+    for line, found in reasons.items():
+        more = [f"and {len(found) - SHOWN_REASONS} more faults"] if len(found) > SHOWN_REASONS else []
+        yield line, "; ".join(found[:SHOWN_REASONS] + more)
+
+
+def _checked_id(row: RawRow, file: Path) -> tuple[str, str | None]:
+    if row.id is None:
+        return f"{file.stem}:{row.line}", None
+    if type(row.id) not in (str, int) or row.id == "":
+        return f"{file.stem}:{row.line}", f"id must be a string or an integer, got {row.id!r:.80}"
+    identifier = str(row.id)
+    problem = character_problem(identifier)
+    return identifier, problem and f"id: {problem}"
+
+
+def _checked_text(text: object) -> tuple[str, str | None]:
+    if text is None:
+        return "", "no text"
+    if not isinstance(text, str):
+        return "", f"text must be a string, got {type(text).__name__}"
+    problem = character_problem(text)
+    return text, problem and f"text: {problem}"
+
+
+def _checked_target(target: object) -> tuple[float | None, str | None]:
+    if target is None:
+        return None, None
+    if type(target) not in (int, float) or not math.isfinite(target):  # type: ignore[arg-type]
+        return None, f"target must be a finite number, got {target!r:.80}"
+    return float(target), None  # type: ignore[arg-type]
+
+
+def _checked_label(label: object, options: ReadOptions) -> tuple[str, str | None]:
+    if isinstance(label, bool) or not isinstance(label, (str, int)) or label == "":
+        return "", f"label must be a string, got {label!r:.80}"
+    name = str(label)
+    problem = character_problem(name)
+    if problem:
+        return name, f"label: {problem}"
+    if options.labels is not None and name not in options.labels:
+        return name, f"unknown label {name!r:.80}"
+    return name, None
+
+
+def _checked_labels(labels: list[object] | None, options: ReadOptions) -> tuple[tuple[str, ...] | None, list[str]]:
+    if labels is None:
+        return None, []
+    checked = [_checked_label(label, options) for label in labels]
+    return tuple(dict.fromkeys(name for name, _ in checked)), [problem for _, problem in checked if problem]
+
+
+def _checked_spans(
+    row: RawRow, text: str, options: ReadOptions
+) -> tuple[tuple[Span, ...] | None, list[tuple[int | None, str]]]:
+    if row.spans is None:
+        return None, []
+    raw, repair, problems = convert_offsets(text, row.spans, row.offset_unit or options.offset_unit)
+    if repair:
+        row.repairs.append((row.line, repair))
+    spans: dict[Span, None] = {}
+    for start, end, label, score, part, _, line in raw:
+        name, problem = _checked_label(label, options)
+        problem = span_problem(text, start, end) or problem
+        if problem is None and not _VISIBLE.search(text, start, end):  # type: ignore[call-overload]
+            problem = f"span {start}-{end} covers only white space"
+        if problem is None and score is not None and (type(score) not in (int, float) or not 0 <= score <= 1):  # type: ignore[operator]
+            problem = f"score of span {start}-{end} must be within 0 and 1, got {score!r:.80}"
+        if problem is None and not (part is None or isinstance(part, str)):
+            problem = f"slice of span {start}-{end} must be a string, got {part!r:.80}"
+        if problem is None:
+            span = Span(start, end, name, None if score is None else float(score), part)  # type: ignore[arg-type]
+            problem = f"span {start}-{end} {name} stands there twice" if span in spans else None
+            spans[span] = None
+        if problem:
+            problems.append((line, problem))
+    return tuple(spans), problems

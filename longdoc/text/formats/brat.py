@@ -1,0 +1,98 @@
+"""Folders: brat's standoff pairs of ``.txt`` and ``.ann``, and plain texts without gold."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+from longdoc.text.formats.base import RawRow, ReadOptions, character_problem, inside, numbered_lines
+from longdoc.text.formats.offsets import RawSpan
+
+_OTHER_LINES = "REAMN*"
+_OFFSETS = re.compile(r"(\d{1,18}) (\d{1,18})")
+NOTE_TYPE = "AnnotatorNotes"
+
+
+def rows_text(path: Path, options: ReadOptions) -> Iterator[RawRow]:  # noqa: ARG001
+    """Read a text file, or all ``.txt`` files of a folder, as documents without gold."""
+    for file, name in _texts(path, ".txt"):
+        yield _text_row(file, name)
+
+
+def rows_brat(path: Path, options: ReadOptions) -> Iterator[RawRow]:  # noqa: ARG001
+    """Read the pairs of a folder, or one pair. Spans in pieces are reported; relations and events are not read.
+
+    A text without ``.ann`` has no gold; an empty ``.ann`` says that there is none to find.
+    """
+    for file, name in _texts(path, ".txt"):
+        row, annotations = _text_row(file, unquote(name)), file.with_suffix(".ann")
+        if annotations.exists():
+            inside(annotations.parent, [annotations])
+            _take_annotations(row, annotations)
+        yield row
+    for file, name in _texts(path, ".ann"):
+        if not file.with_suffix(".txt").exists():
+            yield RawRow(1, unquote(name), problems=[(1, f"no {file.with_suffix('.txt').name} beside it")], file=file)
+
+
+def _texts(path: Path, suffix: str) -> Iterator[tuple[Path, str]]:
+    """The files of a suffix, each with its path below the folder and without the suffix."""
+    if not path.is_dir():
+        file = path.with_suffix(suffix) if path.suffix in (".txt", ".ann") else path
+        if file.exists():
+            yield file, file.stem
+        return
+    for file in inside(path, path.rglob(f"*{suffix}")):
+        if file.is_file():
+            yield file, file.relative_to(path).with_suffix("").as_posix()
+
+
+def _text_row(file: Path, name: str) -> RawRow:
+    text = file.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="surrogateescape")
+    row = RawRow(1, name, text, file=file)
+    if character_problem(text):
+        for number, line in numbered_lines(file):
+            problem = character_problem(line)
+            if problem:
+                row.problems.append((number, problem))
+    return row
+
+
+def _take_annotations(row: RawRow, file: Path) -> None:
+    """Read spans, with scores and slices from the notes that our writer adds."""
+    spans: dict[str, RawSpan] = {}
+    problems: list[tuple[int, str]] = []
+    for number, line in numbered_lines(file):
+        line = line.rstrip("\r\n")
+        parts = line.split("\t", 2)
+        problem = character_problem(line)
+        if problem:
+            problems.append((number, problem))
+        elif line.startswith("T"):
+            label, _, place = parts[1].partition(" ") if len(parts) > 1 else ("", "", "")
+            offsets = _OFFSETS.fullmatch(place)
+            if offsets:
+                start, end, surface = int(offsets[1]), int(offsets[2]), parts[2] if len(parts) > 2 else None
+                spans[parts[0]] = RawSpan(start, end, unquote(label), surface=surface, line=number)
+            else:
+                what = "a span in pieces cannot be used" if ";" in place else "expected T1<tab>LABEL START END<tab>TEXT"
+                problems.append((number, f"{what}: {line!r:.80}"))
+        elif line.startswith("#"):
+            _take_note(spans, parts)
+        elif line.strip() and line[0] not in _OTHER_LINES:
+            problems.append((number, f"not a line of brat's format: {line!r:.80}"))
+    row.spans = list(spans.values())
+    if not row.problems:
+        row.file, row.problems = file, problems
+
+
+def _take_note(spans: dict[str, RawSpan], parts: list[str]) -> None:
+    kind, _, target = parts[1].partition(" ") if len(parts) > 1 else ("", "", "")
+    if kind != NOTE_TYPE or target not in spans or len(parts) < 3 or not parts[2].startswith("{"):
+        return
+    try:
+        note = json.loads(parts[2])
+    except ValueError:
+        return
+    spans[target] = spans[target]._replace(score=note.get("score"), slice=note.get("slice"))

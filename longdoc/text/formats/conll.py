@@ -1,0 +1,248 @@
+"""CoNLL columns: one token a line, the tag last, a blank line after each sentence, ``-DOCSTART-`` before each document.
+
+The text is the tokens of a sentence joined by one space and the sentences joined by a line feed, unless the file holds
+the text itself in the comment ``# text = "..."`` (a JSON string) that :mod:`longdoc.text.formats.writers` puts there.
+A file without ``-DOCSTART-`` is one document.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+from longdoc.errors import ConfigError, DataError
+from longdoc.text.formats.base import RawRow, ReadOptions, character_problem, numbered_lines
+from longdoc.text.formats.offsets import RawSpan
+
+DOCUMENT_START = "-DOCSTART-"
+PREFIXES = {"iob1": "BI", "iob2": "BI", "bioes": "BIES", "bilou": "BILU"}
+_BLANK = " \t\r\n"
+_COMMENT = re.compile(r"# ([\w.]+) = ?(.*)")
+_COLUMN_GAP = re.compile(r"[ \t]+")
+_TAG = re.compile(r"(?:O|([BIESLU])-(.+))", re.DOTALL)
+_SURVEYED_LINES = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What the lines of one file have in common; ``num_columns`` is 0 for a file without tokens."""
+
+    scheme: str
+    separator: str
+    num_columns: int
+    token_column: int
+    tag_column: int
+
+    def columns(self, line: str) -> list[str]:
+        if self.separator == "\t":
+            return line.rstrip("\r\n").split("\t")
+        return _COLUMN_GAP.split(line.strip(_BLANK))
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A document while its lines are read; ``opens[i]`` says that token i opens a sentence."""
+
+    line: int
+    id: str | None = None
+    text: str | None = None
+    tokens: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    opens: list[bool] = field(default_factory=list)
+    problems: list[tuple[int, str]] = field(default_factory=list)
+
+
+def rows_conll(path: Path, options: ReadOptions) -> Iterator[RawRow]:
+    """Read the documents of a CoNLL file; every faulty line of a document is reported and forbids its use."""
+    layout = _survey(path, options)
+    draft, opens, started = _Draft(1), True, False
+    for number, line in numbered_lines(path):
+        if not line.strip(_BLANK):
+            opens = True
+        elif line.startswith(DOCUMENT_START):
+            if started:
+                yield _finished(draft, layout.scheme)
+            draft, opens, started = _Draft(number), True, True
+        elif opens and (comment := _COMMENT.match(line)):
+            _take_comment(draft, comment[1], comment[2], number)
+        else:
+            if not started:
+                draft.line, started = number, True
+            _take_token(draft, line, number, opens, layout)
+            opens = False
+    if started:
+        yield _finished(draft, layout.scheme)
+
+
+def decode_tags(tags: list[str], opens: list[bool], scheme: str) -> tuple[list[tuple[int, int, str]], list[int]]:
+    """Turn tags into chunks as conlleval does, whatever their scheme.
+
+    Args:
+        tags: ``O`` or ``PREFIX-LABEL``, already held to be of that form.
+        opens: Whether a token opens a sentence; no chunk goes on from one sentence to the next.
+        scheme: Says only what counts as ill-formed.
+
+    Returns:
+        Chunks as (first token, one past the last token, label), and the tokens whose tags the scheme forbids there.
+    """
+    chunks: list[tuple[int, int, str]] = []
+    ill_formed: list[int] = []
+    needs_end = scheme in ("bioes", "bilou")
+    first, label = 0, None
+
+    def close(end: int, *, complete: bool) -> None:
+        if label is not None:
+            chunks.append((first, end, label))
+            if needs_end and not complete:
+                ill_formed.append(end - 1)
+
+    for i, tag in enumerate(tags):
+        prefix, name = (tag[0], tag[2:]) if tag != "O" else ("O", None)
+        goes_on = prefix in "IEL" and name == label and not opens[i]
+        if not goes_on:
+            close(i, complete=False)
+            first, label = i, name
+            if prefix in "IEL" and scheme != "iob1":
+                ill_formed.append(i)
+        if prefix in "ELSU":
+            close(i + 1, complete=True)
+            label = None
+    close(len(tags), complete=False)
+    return chunks, sorted(set(ill_formed))
+
+
+def detect_scheme(tags: list[str], opens: list[bool]) -> str:
+    """Name the scheme that tags follow: by prefix, and IOB1 if some chunk opens with I and none needlessly with B."""
+    prefixes = {tag[0] for tag in tags}
+    if prefixes & set("LU"):
+        return "bilou"
+    if prefixes & set("ES"):
+        return "bioes"
+    opened_by_i = False
+    for before, tag, new in zip(["O", *tags], tags, opens, strict=False):
+        follows = not new and before[2:] == tag[2:]
+        if tag[0] == "B" and not follows:
+            return "iob2"
+        opened_by_i |= tag[0] == "I" and not follows
+    return "iob1" if opened_by_i else "iob2"
+
+
+def looks_like_conll(lines: list[str]) -> bool:
+    """Whether lines are columns with a tag in the last one."""
+    rows = [_COLUMN_GAP.split(line.strip(_BLANK)) for line in lines if line.strip(_BLANK)]
+    rows = [row for row in rows if row[0] not in (DOCUMENT_START, "#")]
+    return bool(rows) and all(len(row) >= 2 and _TAG.fullmatch(row[-1]) for row in rows)
+
+
+def _survey(path: Path, options: ReadOptions) -> _Layout:
+    """Find separator, number of columns and scheme in the first half million lines."""
+    columns = [options.fields.get("text", 0), options.fields.get("spans", -1)]
+    if not all(re.fullmatch(r"-?\d+", str(column)) for column in columns):
+        raise ConfigError(f"fields: text and spans are column numbers in CoNLL (from 0), got {columns}")
+    layout = _Layout("iob2", " ", 0, int(columns[0]), int(columns[1]))
+    tags: list[str] = []
+    opens: list[bool] = []
+    new = True
+    for _, line in islice(numbered_lines(path), _SURVEYED_LINES):
+        if not line.strip(_BLANK) or line.startswith(DOCUMENT_START) or (new and _COMMENT.match(line)):
+            new = True
+            continue
+        if not layout.num_columns:
+            layout = replace(layout, separator="\t" if "\t" in line else " ")
+            layout = replace(layout, num_columns=len(layout.columns(line)))
+        found = layout.columns(line)
+        tag = found[layout.tag_column] if layout.tag_column < len(found) else ""
+        if _TAG.fullmatch(tag):
+            tags.append(tag)
+            opens.append(new)
+            new = False
+    if layout.num_columns and max(2, layout.token_column + 1, layout.tag_column + 1) > layout.num_columns:
+        raise DataError(f"{path}: expected a token and a tag on each line, got {layout.num_columns} columns")
+    return replace(layout, scheme=detect_scheme(tags, opens) if options.tag_scheme == "auto" else options.tag_scheme)
+
+
+def _take_comment(draft: _Draft, name: str, value: str, number: int) -> None:
+    """Keep the id and the text that a comment gives; other comments are passed over."""
+    value = value.strip(_BLANK)
+    if not value.startswith('"') or name not in ("id", "text"):
+        return
+    try:
+        setattr(draft, name, json.loads(value))
+    except ValueError as error:
+        draft.problems.append((number, f"# {name} is not a JSON string: {error}"))
+
+
+def _take_token(draft: _Draft, line: str, number: int, opens: bool, layout: _Layout) -> None:
+    found = layout.columns(line)
+    problem = character_problem(line)
+    if problem is None and len(found) != layout.num_columns:
+        problem = f"expected {layout.num_columns} columns, got {len(found)}"
+    if problem is None:
+        tag = found[layout.tag_column]
+        match = _TAG.fullmatch(tag)
+        if match is None:
+            problem = f"expected a tag such as O or B-LABEL, got {tag!r:.80}"
+        elif match[1] and match[1] not in PREFIXES[layout.scheme]:
+            problem = f"tag {tag!r:.80} does not belong to {layout.scheme}"
+    if problem:
+        draft.problems.append((number, problem))
+        return
+    draft.tokens.append(found[layout.token_column])
+    draft.tags.append(tag)
+    draft.lines.append(number)
+    draft.opens.append(opens)
+
+
+def _finished(draft: _Draft, scheme: str) -> RawRow:
+    """Put the text together, give the tokens their offsets and the chunks their spans."""
+    row = RawRow(draft.line, draft.id, "", [], problems=draft.problems, offset_unit="codepoint")
+    if row.problems:
+        return row
+    if draft.text is None:
+        row.text, starts = _joined(draft.tokens, draft.opens)
+    else:
+        row.text, starts = draft.text, _located(draft, row.problems)
+        if row.problems:
+            return row
+    chunks, ill_formed = decode_tags(draft.tags, draft.opens, scheme)
+    if ill_formed:
+        first = ill_formed[0]
+        reason = f"{len(ill_formed)} tags are ill-formed in {scheme}, read as conlleval does; first {draft.tags[first]}"
+        row.repairs.append((draft.lines[first], reason))
+    for first, end, label in chunks:
+        row.spans.append(RawSpan(starts[first], starts[end - 1] + len(draft.tokens[end - 1]), label))  # type: ignore[union-attr]
+    return row
+
+
+def _joined(tokens: list[str], opens: list[bool]) -> tuple[str, list[int]]:
+    """Join tokens by spaces and sentences by line feeds; returns the text and where each token begins in it."""
+    parts: list[str] = []
+    starts: list[int] = []
+    position = 0
+    for i, (token, new) in enumerate(zip(tokens, opens, strict=True)):
+        if i:
+            parts.append("\n" if new else " ")
+            position += 1
+        starts.append(position)
+        parts.append(token)
+        position += len(token)
+    return "".join(parts), starts
+
+
+def _located(draft: _Draft, problems: list[tuple[int, str]]) -> list[int]:
+    """Find the tokens one after the other in the text that the file gives, with only white space between them."""
+    text, position = draft.text or "", 0
+    starts: list[int] = []
+    for token, line in zip(draft.tokens, draft.lines, strict=True):
+        start = text.find(token, position)
+        if start < 0 or text[position:start].strip():
+            problems.append((line, f"token {token!r:.60} does not come next in the # text of its document"))
+            return starts
+        starts.append(start)
+        position = start + len(token)
+    if text[position:].strip():
+        problems.append((draft.line, "the # text of the document goes on after its last token"))
+    return starts

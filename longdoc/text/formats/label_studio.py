@@ -1,0 +1,87 @@
+"""Label Studio's JSON export: tasks with annotations or predictions, labels and choices."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from longdoc.text.formats.base import RawRow, ReadOptions
+from longdoc.text.formats.json_rows import rows_of_values
+from longdoc.text.formats.offsets import RawSpan
+
+_SPAN_TYPES = ("labels", "hypertextlabels")
+_NUMBER_TYPES = {"number": "number", "rating": "rating"}
+
+
+def rows_label_studio(path: Path, options: ReadOptions) -> Iterator[RawRow]:
+    """Read one task after the other.
+
+    Of several annotations the one marked as ground truth counts, or else the first that was not cancelled. Predictions
+    count where there is no annotation. Both are reported as repairs.
+    """
+
+    def make_row(value: object, line: int) -> RawRow:
+        try:
+            return _task_row(value, line, options)
+        except (TypeError, AttributeError, KeyError, ValueError) as error:
+            return RawRow(line, problems=[(line, f"not a task of Label Studio ({type(error).__name__}: {error})")])
+
+    return rows_of_values(path, make_row)
+
+
+def _task_row(task: Any, line: int, options: ReadOptions) -> RawRow:
+    data = task["data"]
+    row = RawRow(line, task.get("id"))
+    row.id = next((data[name] for name in options.names("id", "id") if data.get(name) is not None), row.id)
+    row.text = next((data[name] for name in options.names("text", "text") if name in data), None)
+    results = _chosen_results(task, row)
+    if results is None:
+        return row
+    kinds = (task.get("meta") or {}).get("gold")
+    row.spans, row.labels = [], []
+    unused: dict[str, int] = {}
+    for result in results:
+        kind, value = result["type"], result.get("value", {})
+        if kind in _SPAN_TYPES:
+            row.spans += _spans(result, value)
+        elif kind == "choices":
+            row.labels += value["choices"]
+        elif kind in _NUMBER_TYPES:
+            row.target = value[_NUMBER_TYPES[kind]]
+        else:
+            unused[kind] = unused.get(kind, 0) + 1
+    if unused:
+        counts = ", ".join(f"{number} {kind}" for kind, number in unused.items())
+        row.repairs.append((line, f"results that are not used: {counts}"))
+    if kinds is None:
+        has_class = bool(row.labels) or row.target is not None
+        keep_spans = bool(row.spans) or options.task == "ner" or not (has_class or options.task)
+        keep_labels = bool(row.labels) or options.task == "classification"
+    else:
+        keep_spans, keep_labels = "spans" in kinds, "labels" in kinds
+    row.spans = row.spans if keep_spans else None
+    row.labels = row.labels if keep_labels else None
+    return row
+
+
+def _chosen_results(task: Mapping[str, Any], row: RawRow) -> list[Any] | None:
+    """The results of the annotation that counts, or None where the task has neither annotation nor prediction."""
+    annotations = task.get("annotations") or task.get("completions") or []
+    annotations = [annotation for annotation in annotations if not annotation.get("was_cancelled")]
+    annotations.sort(key=lambda annotation: not annotation.get("ground_truth"))
+    if len(annotations) > 1:
+        row.repairs.append((row.line, f"{len(annotations)} annotations, the ground truth or the first of them used"))
+    predictions = task.get("predictions") or []
+    if not annotations and predictions:
+        row.repairs.append((row.line, "no annotation, the prediction used"))
+    chosen = next(iter(annotations or predictions), None)
+    return None if chosen is None else chosen["result"]
+
+
+def _spans(result: Mapping[str, Any], value: Mapping[str, Any]) -> list[RawSpan]:
+    offsets = value.get("globalOffsets") or value
+    part = (result.get("meta") or {}).get("slice")
+    labels = value["labels"] if "labels" in value else value["hypertextlabels"]
+    return [
+        RawSpan(offsets["start"], offsets["end"], label, result.get("score"), part, value.get("text"))
+        for label in labels
+    ]

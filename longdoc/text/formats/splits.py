@@ -1,0 +1,150 @@
+"""Train, dev and test parts of a corpus: by name where they stand in files, else by a hash of the document id."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+
+from longdoc.errors import DataError
+from longdoc.text.documents import Document
+from longdoc.text.formats.base import ReadOptions, inside
+from longdoc.text.formats.reading import SUFFIXES, DocumentSource, listed, read
+
+SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
+DEV_SHARE = 0.1
+TEST_SHARE = 0.1
+log = logging.getLogger(__name__)
+
+
+def hash_share(identifier: str, seed: int) -> float:
+    """Where an id falls between 0 and 1; the same on every machine, whatever other ids there are."""
+    digest = blake2b(f"{seed}\0{identifier}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64
+
+
+@dataclass(frozen=True)
+class HashPart:
+    """Keeps the ids whose hash falls into a range.
+
+    Args:
+        seed: Another seed gives another split.
+        low: First share kept.
+        high: Share from which on none is kept.
+        moved: Ids that belong elsewhere than their hash says -> whether they belong here.
+    """
+
+    seed: int
+    low: float
+    high: float
+    moved: tuple[tuple[str, bool], ...] = ()
+
+    def __call__(self, identifier: str) -> bool:
+        for moved, here in self.moved:
+            if moved == identifier:
+                return here
+        return self.low <= hash_share(identifier, self.seed) < self.high
+
+
+def read_splits(
+    path: str | Path,
+    format: str = "auto",
+    fields: Mapping[str, str | int] | None = None,
+    on_error: str = "raise",
+    task: str | None = None,
+    options: ReadOptions | None = None,
+    seed: int = 0,
+) -> dict[str, DocumentSource]:
+    """Open a corpus as ``{"train": ..., "dev": ..., "test": ...}``.
+
+    A folder may hold files or folders named train, dev (or valid, validation, val) and test. Where dev is missing, a
+    tenth of train is set apart; where test is missing, there is none. Anything else that :func:`read` takes is split
+    into 80, 10 and 10 per cent. Each document goes by a hash of the seed and its own id, so that documents added later
+    move no other (rows without an id are known by their line: give ids where rows may be inserted). Only where so few
+    documents leave a part empty, one is moved into it.
+
+    Args:
+        path: Folder or file.
+        format: As in :func:`read`, like ``fields``, ``on_error``, ``task`` and ``options``.
+        seed: Of the hash.
+
+    Raises:
+        DataError: If there is nothing to read, two files claim one split, or there are fewer documents than parts.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return _split(read(path, format, fields, on_error, task, options), ("train", "dev", "test"), seed)
+    named = _named_entries(path, format)
+    if not named:
+        try:
+            whole = read(path, format, fields, on_error, task, options)
+        except DataError as error:
+            wanted = ", ".join(name for names in SPLIT_NAMES.values() for name in names)
+            raise DataError(f"{error}; looked for files named {wanted}, or one set of documents to split") from None
+        return _split(whole, ("train", "dev", "test"), seed)
+    found = {name: read(entry, format, fields, on_error, task, options) for name, entry in named.items()}
+    if "train" in found and "dev" not in found:
+        log.warning("%s: no dev split; a tenth of train is set apart by a hash of the ids", path)
+        found |= _split(found["train"], ("train", "dev"), seed)
+    if "test" not in found:
+        log.warning("%s: no test split", path)
+    return {name: found[name] for name in SPLIT_NAMES if name in found}
+
+
+def _named_entries(folder: Path, format: str) -> dict[str, Path]:
+    entries = [
+        entry
+        for entry in inside(folder, folder.iterdir())
+        if entry.is_dir() or format != "auto" or entry.suffix.lower() in SUFFIXES
+    ]
+    named: dict[str, Path] = {}
+    for name, spellings in SPLIT_NAMES.items():
+        claims = [entry for entry in entries if (entry.name if entry.is_dir() else entry.stem).lower() in spellings]
+        texts = [entry for entry in claims if entry.suffix.lower() == ".txt"]
+        if len(claims) == 2 and len(texts) == 1 and {entry.suffix.lower() for entry in claims} == {".txt", ".ann"}:
+            claims = texts
+        if len(claims) > 1:
+            raise DataError(f"{folder}: expected one file or folder for {name}{listed(claims)}")
+        if claims:
+            named[name] = claims[0]
+    return named
+
+
+def _split(source: DocumentSource, parts: tuple[str, ...], seed: int) -> dict[str, DocumentSource]:
+    """Deal the documents of one source to parts."""
+    bounds, low = {}, 0.0
+    for part in reversed(parts):
+        share = {"test": TEST_SHARE, "dev": DEV_SHARE, "train": 1.0}[part]
+        bounds[part] = (low, min(1.0, low + share))
+        low += share
+    moved = _moves((item.id for item in source.items() if isinstance(item, Document)), bounds, seed, source.name)
+    return {
+        part: replace(source, keeps=HashPart(seed, *bounds[part], tuple((i, part == to) for i, to in moved.items())))
+        for part in parts
+    }
+
+
+def _moves(ids: Iterable[str], bounds: dict[str, tuple[float, float]], seed: int, where: str) -> dict[str, str]:
+    """Say which documents have to move so that no part is empty; reads no further than it must."""
+    members: dict[str, list[tuple[float, str]]] = {part: [] for part in bounds}
+    for identifier in ids:
+        share = hash_share(identifier, seed)
+        part = next(part for part, (low, high) in bounds.items() if low <= share < high)
+        members[part].append((share, identifier))
+        if all(members.values()):
+            return {}
+    num_documents = sum(map(len, members.values()))
+    if num_documents < len(bounds):
+        names = ", ".join(reversed(bounds))
+        raise DataError(
+            f"{where}: {num_documents} documents cannot be split into {names}; give files of these names, "
+            "or mark the documents (-DOCSTART- lines in CoNLL)"
+        )
+    moves = {}
+    for part in [part for part, found in members.items() if not found]:
+        donor = max(members, key=lambda name: len(members[name]))
+        members[donor].sort()
+        share, identifier = members[donor].pop(0)
+        members[part].append((share, identifier))
+        moves[identifier] = part
+    return moves
