@@ -1,1 +1,37 @@
 """longdoc: tag and classify long documents with PyTorch Lightning. Names load on first use."""
+
+from importlib import import_module
+
+_HOME = {
+    "ConfigError": "longdoc.errors",
+    "DataError": "longdoc.errors",
+    "MissingExtra": "longdoc.errors",
+    "Document": "longdoc.text.documents",
+    "Span": "longdoc.text.documents",
+    "DocumentResult": "longdoc.text.results",
+    "read": "longdoc.text.formats",
+    "read_splits": "longdoc.text.formats",
+    "Preprocessor": "longdoc.text.preprocess",
+    "TagScheme": "longdoc.text.tags",
+    "Windower": "longdoc.text.windows",
+    "load_encoder": "longdoc.models.encoder",
+    "train_tokenizer": "longdoc.models.scratch",
+    "scratch_encoder": "longdoc.models.scratch",
+    "DocumentDataModule": "longdoc.training.data",
+    "NERModule": "longdoc.training.ner",
+    "OptimizerConfig": "longdoc.training.optim",
+    "SpanF1": "longdoc.training.metrics",
+    "load": "longdoc.training.checkpoint",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'longdoc' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

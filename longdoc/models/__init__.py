@@ -1,0 +1,1 @@
+"""Level 2: batches, encoders, heads and losses."""

@@ -1,0 +1,213 @@
+"""The encoder for when nothing can be downloaded: small, trained from scratch, with a tokenizer trained on the corpus.
+
+It is an ordinary Hugging Face model, so everything else treats it like any other encoder.
+
+Shapes: B rows, L tokens of a row, H heads, D width, E width of a head.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors, trainers
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers.masking_utils import create_bidirectional_mask
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from longdoc.errors import ConfigError
+from longdoc.models.encoder import Encoder
+from longdoc.text.tokens import WordTokenizer
+
+_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
+_PAD_ID, _UNK_ID, _START_ID, _END_ID = range(4)
+
+
+class ScratchConfig(PreTrainedConfig):
+    """Configuration of the from-scratch encoder; the names are those of Hugging Face encoders."""
+
+    model_type = "longdoc_scratch"
+
+    vocab_size: int = 8000
+    hidden_size: int = 192
+    num_hidden_layers: int = 4
+    num_attention_heads: int = 6
+    intermediate_size: int = 768
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.0
+    initializer_range: float = 0.02
+    rope_base: float = 10000.0
+    pad_token_id: int | None = _PAD_ID
+
+
+class ScratchLayer(nn.Module):
+    """One pre-norm transformer layer. **Source:** Xiong et al. (2020), figure 1 (b)."""
+
+    def __init__(self, config: ScratchConfig, layer_idx: int) -> None:
+        super().__init__()
+        self.config = config
+        self.layer_idx = layer_idx
+        self.head_width = config.hidden_size // config.num_attention_heads
+        self.attention_norm = nn.LayerNorm(config.hidden_size)
+        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
+        self.out = nn.Linear(config.hidden_size, config.hidden_size)
+        self.feed_forward_norm = nn.LayerNorm(config.hidden_size)
+        self.up = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.down = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, x_BLD: Tensor, mask: Any, rotation: tuple[Tensor, Tensor], extra: dict[str, Any]) -> Tensor:
+        """Apply attention, then the feed-forward network. *Shape:* (B, L, D)."""
+        B, L, D = x_BLD.shape
+        qkv = self.qkv(self.attention_norm(x_BLD)).view(B, L, 3, -1, self.head_width).permute(2, 0, 3, 1, 4)
+        q_BHLE, k_BHLE, v_BHLE = qkv.unbind(0)
+        attend = ALL_ATTENTION_FUNCTIONS[self.config._attn_implementation]
+        dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
+        seen_BLHE, _ = attend(
+            self,
+            rotate(q_BHLE, rotation),
+            rotate(k_BHLE, rotation),
+            v_BHLE,
+            mask,
+            dropout=dropout,
+            scaling=self.head_width**-0.5,
+            is_causal=False,
+            **extra,
+        )
+        x_BLD = x_BLD + self.dropout(self.out(seen_BLHE.reshape(B, L, D)))
+        return x_BLD + self.dropout(self.down(F.gelu(self.up(self.feed_forward_norm(x_BLD)))))
+
+
+class ScratchModel(PreTrainedModel):
+    """A pre-norm transformer encoder with rotary positions."""
+
+    config_class = ScratchConfig
+    config: ScratchConfig
+    base_model_prefix = "scratch"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_attention_backend = True
+    _no_split_modules = ("ScratchLayer",)
+
+    def __init__(self, config: ScratchConfig) -> None:
+        super().__init__(config)
+        if config.hidden_size % (2 * config.num_attention_heads):
+            raise ConfigError(
+                f"model.width={config.hidden_size}: expected a multiple of twice model.num_heads={config.num_attention_heads}"
+            )
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.layers = nn.ModuleList(ScratchLayer(config, i) for i in range(config.num_hidden_layers))
+        self.norm = nn.LayerNorm(config.hidden_size)
+        self.post_init()
+
+    @classmethod
+    def _can_set_attn_implementation(cls) -> bool:
+        return True
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The token table, under the name Hugging Face looks for."""
+        return self.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Replace the token table."""
+        self.word_embeddings = value
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        **extra: Any,
+    ) -> BaseModelOutput:
+        """Encode rows of tokens; other keywords reach the attention function, as in every Hugging Face encoder.
+
+        Args:
+            input_ids: *Shape:* (B, L).
+            attention_mask: True or 1 where there is a token. *Shape:* (B, L).
+            position_ids: Position of each token; counted along the row by default. *Shape:* (B, L).
+            extra: For the attention function.
+        """
+        x_BLD = self.dropout(self.word_embeddings(input_ids))
+        if position_ids is None:
+            position_ids = torch.arange(input_ids.shape[1], device=input_ids.device)[None, :]
+        rotation = rotation_table(position_ids, self.config.hidden_size // self.config.num_attention_heads, self.config.rope_base)
+        mask = create_bidirectional_mask(config=self.config, inputs_embeds=x_BLD, attention_mask=attention_mask)
+        for layer in self.layers:
+            x_BLD = layer(x_BLD, mask, rotation, extra)
+        return BaseModelOutput(last_hidden_state=self.norm(x_BLD))
+
+
+def rotation_table(position_ids: Tensor, head_width: int, base: float) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of the rotary angles. **Source:** Su et al. (2021), equation 15.
+
+    Args:
+        position_ids: *Shape:* (B, L).
+        head_width: E, even.
+        base: Of the geometric series of wavelengths.
+
+    Returns:
+        Two tensors. *Shape:* (B, 1, L, E / 2).
+    """
+    powers = torch.arange(0, head_width, 2, device=position_ids.device, dtype=torch.float32) / head_width
+    angles = position_ids[:, None, :, None].float() * base**-powers
+    return angles.cos(), angles.sin()
+
+
+def rotate(x_BHLE: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    """Turn each pair (i, i + E / 2) of a head by the angle of its position. *Shape:* (B, H, L, E)."""
+    cos, sin = (table.to(x_BHLE.dtype) for table in rotation)
+    first, second = x_BHLE.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+def train_tokenizer(texts: Iterable[str], vocab_size: int = 8000) -> WordTokenizer:
+    """Train a BPE tokenizer that keeps line breaks, isolates punctuation and reads numbers digit by digit.
+
+    Args:
+        texts: The training split.
+        vocab_size: Entries, special tokens included.
+    """
+    tokenizer = Tokenizer(models.BPE(unk_token=_SPECIAL_TOKENS[_UNK_ID]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r"\n"), "isolated"),
+            pre_tokenizers.Metaspace(prepend_scheme="never"),
+            pre_tokenizers.Punctuation("isolated"),
+            pre_tokenizers.Digits(individual_digits=True),
+        ]
+    )
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=list(_SPECIAL_TOKENS), show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", _START_ID), ("</s>", _END_ID)]
+    )
+    return WordTokenizer(tokenizer, unk_id=_UNK_ID, pad_id=_PAD_ID)
+
+
+def scratch_encoder(
+    tokenizer: WordTokenizer,
+    width: int = 192,
+    num_layers: int = 4,
+    num_heads: int = 6,
+    dropout: float = 0.1,
+    attention_dropout: float = 0.0,
+) -> Encoder:
+    """Build the from-scratch encoder for a tokenizer, with random weights."""
+    config = ScratchConfig(
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=width,
+        num_hidden_layers=num_layers,
+        num_attention_heads=num_heads,
+        intermediate_size=4 * width,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=attention_dropout,
+        pad_token_id=tokenizer.pad_id,
+    )
+    return Encoder(ScratchModel(config), tokenizer.pad_id)
+
+
+AutoConfig.register(ScratchConfig.model_type, ScratchConfig)
+AutoModel.register(ScratchConfig, ScratchModel)

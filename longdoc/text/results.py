@@ -1,0 +1,29 @@
+"""What a model says of a document: the output of evaluation and prediction steps that callbacks read."""
+
+from dataclasses import dataclass
+
+from longdoc.text.alignment import LostSpan
+from longdoc.text.documents import Span
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentResult:
+    """One document after the model.
+
+    Args:
+        id: Of the document.
+        text: The original text.
+        gold: Its raw gold spans, lost ones included; None where it is not annotated.
+        predicted: What the model found, in order of appearance.
+        lost: Gold spans that the model could not see, with the reason; they count as missed.
+        truncated: Whether a part of the text was not read.
+        num_tokens: Tokens that went through the encoder for it, overlap and special tokens included.
+    """
+
+    id: str
+    text: str
+    gold: tuple[Span, ...] | None
+    predicted: tuple[Span, ...]
+    lost: tuple[LostSpan, ...] = ()
+    truncated: bool = False
+    num_tokens: int = 0

@@ -1,0 +1,1 @@
+"""Level 3: Lightning modules, data, metrics and optimisation."""

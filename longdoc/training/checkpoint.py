@@ -1,0 +1,32 @@
+"""From a checkpoint file to a module that predicts."""
+
+from pathlib import Path
+
+import torch
+
+from longdoc.errors import ConfigError
+from longdoc.models.scratch import ScratchModel  # noqa: F401  (registers the from-scratch encoder)
+from longdoc.training.ner import CHECKPOINT_KEY, NERModule
+
+_MODULES = {"ner": NERModule}
+
+
+def load(checkpoint: str | Path, device: str | torch.device = "cpu") -> NERModule:
+    """Load a checkpoint for prediction. The file holds all that is needed; no code in it is run.
+
+    Args:
+        checkpoint: A ``.ckpt`` file, or a run's output folder that holds ``best.ckpt``.
+        device: Where to predict.
+    """
+    path = Path(checkpoint)
+    if path.is_dir():
+        path = path / "best.ckpt"
+    if not path.is_file():
+        raise ConfigError(f"checkpoint {str(checkpoint)!r}: expected a .ckpt file or a run folder with best.ckpt in it")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise ConfigError(f"checkpoint {str(path)!r} cannot be read: {error}") from error
+    if CHECKPOINT_KEY not in content:
+        raise ConfigError(f"checkpoint {str(path)!r} was not written by a longdoc module: it has no {CHECKPOINT_KEY!r} entry")
+    return _MODULES[content[CHECKPOINT_KEY]["task"]].from_checkpoint(content).to(device)

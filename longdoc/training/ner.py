@@ -1,0 +1,194 @@
+"""NER on whole documents."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import lightning as L
+import numpy as np
+import torch
+from torch import Tensor
+from torchmetrics import MeanMetric
+
+from longdoc.errors import ConfigError
+from longdoc.models.batch import Batch, WindowRef, collate
+from longdoc.models.encoder import Encoder, build_encoder
+from longdoc.models.tagging import Subword, TaggingHead, tag_probs, tagging_loss
+from longdoc.text.documents import Document
+from longdoc.text.preprocess import EncodedDocument, Preprocessor, window_items
+from longdoc.text.results import DocumentResult
+from longdoc.text.stitching import Aggregation, Stitcher, decode_spans
+from longdoc.training.metrics import SpanF1
+from longdoc.training.optim import OptimizerConfig
+
+CHECKPOINT_KEY = "longdoc"
+
+
+class NERModule(L.LightningModule):
+    """Tags the words of long documents.
+
+    ``training_step`` takes a ``Batch`` of windows. ``validation_step``, ``test_step`` and ``predict_step`` take a list
+    of ``EncodedDocument`` and return a list of ``DocumentResult``.
+
+    Args:
+        encoder: Encoder of token vectors.
+        preprocessor: With ``tags``; the one that encodes the data.
+        optimizer: How to train; None for a module that only predicts.
+        subword: How the tokens of a word become its vector.
+        aggregation: How windows become one answer: ``owner`` or ``mean``.
+        dropout: Before the last layer.
+        max_tokens_per_forward: Budget of one forward pass in evaluation, padding included; bounds its memory.
+        slices: Names of gold slices whose scores are reported apart.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        preprocessor: Preprocessor,
+        optimizer: OptimizerConfig | None = None,
+        subword: Subword = "first",
+        aggregation: Aggregation = "mean",
+        dropout: float = 0.1,
+        max_tokens_per_forward: int = 8192,
+        slices: Sequence[str] = (),
+    ) -> None:
+        super().__init__()
+        if preprocessor.tags is None:
+            raise ConfigError("NERModule: expected a preprocessor with tags, got tags=None")
+        self.encoder = encoder
+        self.preprocessor = preprocessor
+        self.tags = preprocessor.tags
+        self.optimizer = optimizer
+        self.aggregation = aggregation
+        self.max_tokens_per_forward = max_tokens_per_forward
+        self.head = TaggingHead(encoder.width, len(self.tags), subword, dropout)
+        self.dev_scores = SpanF1(self.tags.labels, slices)
+        self.test_scores = SpanF1(self.tags.labels, slices)
+        self.dev_loss = MeanMetric()
+        self._settings = {"subword": subword, "aggregation": aggregation, "dropout": dropout, "slices": list(slices)}
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Score the tags of every word of a batch. *Shape:* (num_items, num_tags)."""
+        return self.head(self.encoder(batch), batch)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:  # noqa: ARG002
+        """Loss of a batch of windows."""
+        loss = tagging_loss(self(batch), batch.item_tags, batch.num_labelled)
+        self.log("train/loss", loss, prog_bar=True, batch_size=batch.num_windows)
+        return loss
+
+    def validation_step(self, documents: list[EncodedDocument], batch_idx: int) -> list[DocumentResult]:  # noqa: ARG002
+        """Score dev documents."""
+        results = []
+        for encoded, probs in zip(documents, self.word_probs(documents), strict=True):
+            results.append(self._result(encoded, probs))
+            if encoded.tags is not None and len(encoded.tags):
+                gold = probs[np.arange(len(probs)), encoded.tags]
+                self.dev_loss.update(-np.log(np.maximum(gold, 1e-12)).mean(), weight=len(gold))
+        self.dev_scores.update(results)
+        return results
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the dev scores under ``dev/``."""
+        scores = self.dev_scores.compute()
+        self.log_dict({f"dev/{name}": scores[name] for name in ("f1", "precision", "recall")}, prog_bar=True)
+        if self.dev_loss.update_called:
+            self.log("dev/loss", self.dev_loss.compute(), prog_bar=True)
+        self.dev_scores.reset()
+        self.dev_loss.reset()
+
+    def test_step(self, documents: list[EncodedDocument], batch_idx: int) -> list[DocumentResult]:  # noqa: ARG002
+        """Score test documents."""
+        results = self.tag(documents)
+        self.test_scores.update(results)
+        return results
+
+    def on_test_epoch_end(self) -> None:
+        """Log the test scores, those of labels and slices too, under ``test/``."""
+        self.log_dict({f"test/{name}": float(value) for name, value in self.test_scores.compute().items()})
+        self.test_scores.reset()
+
+    def predict_step(self, documents: list[EncodedDocument], batch_idx: int) -> list[DocumentResult]:  # noqa: ARG002
+        """Tag documents."""
+        return self.tag(documents)
+
+    @torch.inference_mode()
+    def tag(self, documents: Sequence[EncodedDocument]) -> list[DocumentResult]:
+        """Tag whole documents, each decoded once on its stitched scores."""
+        return [self._result(e, probs) for e, probs in zip(documents, self.word_probs(documents), strict=True)]
+
+    def word_probs(self, documents: Sequence[EncodedDocument]) -> list[np.ndarray]:
+        """Tag probabilities of every word of every document. *Shape of each:* (num_words, num_tags)."""
+        stitchers = [Stitcher(len(e.words), len(self.tags), self.aggregation) for e in documents]
+        where = [(d, w) for d, e in enumerate(documents) for w in range(len(e.windows))]
+        for group in self._forward_groups(documents, where):
+            batch = collate([WindowRef(documents[d], w) for d, w in group], self.preprocessor.tokenizer)
+            probs = tag_probs(self(batch.to(self.device))).cpu().numpy()
+            at = 0
+            for d, w in group:
+                items = window_items(documents[d], w)
+                stitchers[d].add(items.word, probs[at : at + len(items.word)], items.context, items.owned)
+                at += len(items.word)
+        return [stitcher.probs() for stitcher in stitchers]
+
+    def _forward_groups(
+        self, documents: Sequence[EncodedDocument], where: list[tuple[int, int]]
+    ) -> Iterator[list[tuple[int, int]]]:
+        """Windows of similar length together, within ``max_tokens_per_forward`` when padded to the longest."""
+        length = {(d, w): int(documents[d].windows.end[w] - documents[d].windows.start[w]) for d, w in where}
+        group: list[tuple[int, int]] = []
+        for place in sorted(where, key=lambda place: (-length[place], place)):
+            longest = length[group[0] if group else place] + self.preprocessor.tokenizer.num_special
+            if group and (len(group) + 1) * longest > self.max_tokens_per_forward:
+                yield group
+                group = []
+            group.append(place)
+        if group:
+            yield group
+
+    def _result(self, encoded: EncodedDocument, probs: np.ndarray) -> DocumentResult:
+        document, windows = encoded.document, encoded.windows
+        num_special = self.preprocessor.tokenizer.num_special * len(windows)
+        return DocumentResult(
+            id=document.id,
+            text=document.text,
+            gold=document.spans,
+            predicted=tuple(decode_spans(probs, self.tags, encoded.words)),
+            lost=encoded.lost,
+            truncated=encoded.truncated,
+            num_tokens=int((windows.end - windows.start).sum()) + num_special,
+        )
+
+    def predict(self, text: str | Document) -> DocumentResult:
+        """Tag one text of any length; offsets are into the given text."""
+        document = Document("text", text) if isinstance(text, str) else text
+        return self.tag([self.preprocessor(document)])[0]
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        """Move a batch of windows; documents stay where they are."""
+        return super().transfer_batch_to_device(batch, device, dataloader_idx) if isinstance(batch, Batch) else batch
+
+    def configure_optimizers(self) -> Any:
+        """AdamW and its schedule, stepped every optimiser step."""
+        if self.optimizer is None:
+            raise ConfigError("NERModule: expected optimizer=OptimizerConfig(...) to train, got None")
+        optimizer, schedule = self.optimizer.build(self, int(self.trainer.estimated_stepping_batches))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep everything that prediction needs, in plain containers."""
+        checkpoint[CHECKPOINT_KEY] = {
+            "task": "ner",
+            "encoder": json.loads(self.encoder.model.config.to_json_string(use_diff=False)),
+            "preprocessor": self.preprocessor.state(),
+            "settings": self._settings,
+        }
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: dict[str, Any]) -> "NERModule":
+        """Build the module of a loaded checkpoint, ready to predict; needs neither hub nor configuration files."""
+        kept = checkpoint[CHECKPOINT_KEY]
+        preprocessor = Preprocessor.from_state(kept["preprocessor"])
+        module = cls(build_encoder(kept["encoder"], preprocessor.tokenizer.pad_id), preprocessor, **kept["settings"])
+        module.load_state_dict(checkpoint["state_dict"])
+        return module.eval()
