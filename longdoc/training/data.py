@@ -1,6 +1,7 @@
 """The datamodule: documents in, batches of windows for training and whole documents for evaluation."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import lightning as L
 import numpy as np
@@ -11,6 +12,7 @@ from longdoc.models.batch import Batch, WindowRef, collate
 from longdoc.text.documents import Document, check_unique_ids
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
 from longdoc.training.sampler import TokenBudgetSampler, fill_batches
+from longdoc.training.store import DocumentTable, EncodedTable, content_key, default_cache_dir, store_documents, store_encoded
 
 
 class WindowDataset(Dataset[Batch]):
@@ -22,24 +24,28 @@ class WindowDataset(Dataset[Batch]):
         count_overlap: Whether a word in two windows is learned in both.
     """
 
-    def __init__(self, documents: Sequence[EncodedDocument], preprocessor: Preprocessor, count_overlap: bool) -> None:
-        self.refs = [WindowRef(document, w) for document in documents for w in range(len(document.windows))]
+    def __init__(self, documents: EncodedTable, preprocessor: Preprocessor, count_overlap: bool) -> None:
+        self.documents = documents
         self.preprocessor = preprocessor
         self.count_overlap = count_overlap
-        num_special = preprocessor.tokenizer.num_special
-        self.lengths = np.array([ref.num_tokens(num_special) for ref in self.refs], dtype=np.int64)
+        lengths = documents.window_lengths()
+        self.document = np.repeat(np.arange(len(lengths)), [len(of_one) for of_one in lengths])
+        self.window = np.concatenate([np.arange(len(of_one)) for of_one in lengths] or [np.zeros(0, dtype=np.int64)])
+        self.lengths = np.concatenate(lengths or [self.window]) + preprocessor.tokenizer.num_special
 
     def __len__(self) -> int:
-        return len(self.refs)
+        return len(self.window)
 
     def __getitem__(self, indices: list[int]) -> Batch:
-        return collate([self.refs[i] for i in indices], self.preprocessor.tokenizer, self.count_overlap)
+        needed = {int(d): self.documents[int(d)] for d in np.unique(self.document[indices])}
+        refs = [WindowRef(needed[int(self.document[i])], int(self.window[i])) for i in indices]
+        return collate(refs, self.preprocessor.tokenizer, self.count_overlap)
 
 
 class DocumentDataset(Dataset[list[EncodedDocument]]):
     """Whole documents; an index is a list of documents."""
 
-    def __init__(self, documents: Sequence[EncodedDocument]) -> None:
+    def __init__(self, documents: EncodedTable) -> None:
         self.documents = documents
 
     def __len__(self) -> int:
@@ -52,8 +58,9 @@ class DocumentDataset(Dataset[list[EncodedDocument]]):
 class DocumentDataModule(L.LightningDataModule):
     """Serves a corpus to a Trainer.
 
-    A training batch is a ``Batch`` of shuffled windows; an evaluation batch is a list of whole ``EncodedDocument``, so
-    that a document is stitched where it was read.
+    Documents are encoded into memory-mapped tables in a cache folder. A training batch is a ``Batch`` of shuffled
+    windows; an evaluation batch is a list of whole ``EncodedDocument``, so that a document is stitched where it was
+    read.
 
     Args:
         splits: Documents under ``train``, ``dev`` and ``test``; any of them may be missing.
@@ -62,7 +69,9 @@ class DocumentDataModule(L.LightningDataModule):
         max_tokens_per_eval_batch: Budget of an evaluation batch; a longer document is a batch of its own.
         count_overlap: Whether a word in two windows is learned in both, or only where it has the most context.
         num_workers: Processes that build batches; 0 builds them in the training process.
+        num_proc: Processes that encode documents.
         seed: Of the order of the training windows.
+        cache_dir: Folder of the tables; by default ``LONGDOC_CACHE`` or ``longdoc`` in the user's cache.
     """
 
     def __init__(
@@ -73,7 +82,9 @@ class DocumentDataModule(L.LightningDataModule):
         max_tokens_per_eval_batch: int = 16384,
         count_overlap: bool = True,
         num_workers: int = 0,
+        num_proc: int = 1,
         seed: int = 0,
+        cache_dir: str | Path | None = None,
     ) -> None:
         super().__init__()
         unknown = sorted(set(splits) - {"train", "dev", "test"})
@@ -92,13 +103,23 @@ class DocumentDataModule(L.LightningDataModule):
         self.max_tokens_per_eval_batch = max_tokens_per_eval_batch
         self.count_overlap = count_overlap
         self.num_workers = num_workers
+        self.num_proc = num_proc
         self.seed = seed
-        self._encoded: dict[str, list[EncodedDocument]] = {}
+        self.cache_dir = default_cache_dir() if cache_dir is None else Path(cache_dir)
+        self._encoded: dict[str, EncodedTable] = {}
 
-    def encoded(self, split: str) -> list[EncodedDocument]:
-        """The encoded documents of a split; encoded once."""
+    def prepare_data(self) -> None:
+        """Encode all splits into the cache; Lightning calls this on one process."""
+        for split in self.splits:
+            self.encoded(split)
+
+    def encoded(self, split: str) -> EncodedTable:
+        """The encoded documents of a split."""
         if split not in self._encoded:
-            self._encoded[split] = [self.preprocessor(document) for document in self.splits.get(split, ())]
+            documents = self.splits.get(split, [])
+            if not isinstance(documents, DocumentTable):
+                documents = store_documents(documents, self.cache_dir, content_key(documents))
+            self._encoded[split] = store_encoded(documents, self.preprocessor, self.cache_dir, self.num_proc)
         return self._encoded[split]
 
     def train_dataloader(self) -> DataLoader:
@@ -106,9 +127,7 @@ class DocumentDataModule(L.LightningDataModule):
         dataset = WindowDataset(self.encoded("train"), self.preprocessor, self.count_overlap)
         if len(dataset) == 0:
             raise DataError("split train: expected at least one document with text, got none")
-        ranks, rank = self._world()
-        sampler = TokenBudgetSampler(dataset.lengths, self.max_tokens_per_batch, self.seed, ranks, rank)
-        return self._loader(dataset, sampler)
+        return self._loader(dataset, TokenBudgetSampler(dataset.lengths, self.max_tokens_per_batch, self.seed, *self._world()))
 
     def val_dataloader(self) -> DataLoader:
         """Whole documents of the dev split."""
@@ -124,24 +143,13 @@ class DocumentDataModule(L.LightningDataModule):
 
     def _documents(self, split: str) -> DataLoader:
         documents = self.encoded(split)
-        lengths = np.array([len(d.token_ids) for d in documents], dtype=np.int64)
+        lengths = np.array([of_one.sum() for of_one in documents.window_lengths()], dtype=np.int64)
         batches = fill_batches(range(len(documents)), lengths, self.max_tokens_per_eval_batch)
-        ranks, rank = self._world()
-        return self._loader(DocumentDataset(documents), batches[rank::ranks])
+        num_ranks, rank = self._world()
+        return self._loader(DocumentDataset(documents), batches[rank::num_ranks])
 
     def _loader(self, dataset: Dataset, batches) -> DataLoader:
-        return DataLoader(
-            dataset,
-            sampler=batches,
-            batch_size=None,
-            num_workers=self.num_workers,
-            collate_fn=_as_is,
-            persistent_workers=False,
-        )
+        return DataLoader(dataset, sampler=batches, batch_size=None, num_workers=self.num_workers)
 
     def _world(self) -> tuple[int, int]:
         return (1, 0) if self.trainer is None else (self.trainer.world_size, self.trainer.global_rank)
-
-
-def _as_is(batch):
-    return batch

@@ -1,0 +1,267 @@
+"""Documents on disk: Arrow files that are memory-mapped, written once and found again by what they were made of.
+
+Two tables a split: the documents as they were read, and what the preprocessor made of them. A table's name is a hash of
+everything that determines its content, so a changed window, tokenizer or file never meets an old table.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from datasets import Dataset, Features, List, Value, disable_progress_bars, enable_progress_bars, is_progress_bar_enabled
+
+from longdoc.text.alignment import LostSpan
+from longdoc.text.documents import Document, Span
+from longdoc.text.preprocess import EncodedDocument, Preprocessor
+from longdoc.text.windows import Windows
+
+log = logging.getLogger(__name__)
+
+_TEXT_ROOT = Path(__file__).parents[1] / "text"
+_WRITER_ROWS = 16
+_SCANNED_ROWS = 1000
+
+_SPAN = {"start": Value("int64"), "end": Value("int64"), "label": Value("string"), "slice": Value("string")}
+DOCUMENT_FEATURES = Features(
+    {
+        "id": Value("string"),
+        "text": Value("large_string"),
+        "spans": List(_SPAN),
+        "labels": List(Value("string")),
+        "target": Value("float64"),
+    }
+)
+_NUMBERS = List(Value("int32"))
+ENCODED_FEATURES = Features(
+    {
+        "words": _NUMBERS,
+        "token_ids": _NUMBERS,
+        "token_word": _NUMBERS,
+        "first_token": _NUMBERS,
+        "windows": _NUMBERS,
+        "tags": _NUMBERS,
+        "lost": List({"span": Value("int64"), "reason": Value("string")}),
+    }
+)
+
+
+def default_cache_dir() -> Path:
+    """``LONGDOC_CACHE``, or ``longdoc`` in the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("LONGDOC_CACHE") or Path(base) / "longdoc")
+
+
+def code_version() -> str:
+    """A hash of the code that turns text into tokens and windows."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(_TEXT_ROOT.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class DocumentTable(Sequence[Document]):
+    """Documents in a memory-mapped table; one is built when it is asked for.
+
+    Args:
+        table: With ``DOCUMENT_FEATURES``.
+        key: Names the content.
+    """
+
+    def __init__(self, table: Dataset, key: str) -> None:
+        self._table = table
+        self.key = key
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, index):  # type: ignore[override]
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        row = self._table[index]
+        spans, labels = row["spans"], row["labels"]
+        return Document(
+            id=row["id"],
+            text=row["text"],
+            spans=None if spans is None else tuple(Span(s["start"], s["end"], s["label"], slice=s["slice"]) for s in spans),
+            labels=None if labels is None else tuple(labels),
+            target=row["target"],
+        )
+
+    def column(self, name: str) -> Iterator[Any]:
+        """Go through one column without building the documents."""
+        yield from self._table[name]
+
+
+class EncodedTable(Sequence[EncodedDocument]):
+    """Encoded documents in a memory-mapped table.
+
+    Args:
+        documents: What they were made of, in the same order.
+        table: With ``ENCODED_FEATURES``.
+    """
+
+    def __init__(self, documents: Sequence[Document], table: Dataset) -> None:
+        self.documents = documents
+        self._table = table.with_format("arrow")
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def window_lengths(self) -> list[np.ndarray]:
+        """Tokens of each window of each document, special tokens not included; reads no other column."""
+        lengths = []
+        for rows in self._table.select_columns("windows").iter(_SCANNED_ROWS):
+            for windows in rows["windows"].to_numpy():
+                start, end = windows[1:].reshape(4, -1)[:2]
+                lengths.append(end - start)
+        return lengths
+
+    def __getitem__(self, index):  # type: ignore[override]
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        document, row = self.documents[index], self._table[index]
+        windows = _numbers(row["windows"])
+        tags = row["tags"].combine_chunks()
+        lost = row["lost"].to_pylist()[0]
+        return EncodedDocument(
+            document=document,
+            words=_numbers(row["words"]).reshape(-1, 2),
+            token_ids=_numbers(row["token_ids"]),
+            token_word=_numbers(row["token_word"]),
+            first_token=_numbers(row["first_token"]),
+            windows=Windows(*windows[1:].reshape(4, -1), num_tokens=int(windows[0])),
+            tags=None if tags.null_count else _numbers(row["tags"]),
+            lost=tuple(LostSpan((document.spans or ())[item["span"]], item["reason"]) for item in lost),
+        )
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    return column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+
+
+def store_documents(documents: Iterable[Document], cache_dir: Path, key: str) -> DocumentTable:
+    """Write documents to the cache, one at a time, unless they stand there already.
+
+    Args:
+        documents: Any iterable; gone through once.
+        cache_dir: Folder of the cache.
+        key: Names the content.
+    """
+    table = _cached(cache_dir / f"documents-{key}", lambda folder: _write_documents(documents, folder))
+    return DocumentTable(table, key)
+
+
+def _write_documents(documents: Iterable[Document], folder: Path) -> Dataset:
+    def rows() -> Iterator[dict[str, Any]]:
+        for document in documents:
+            spans = None if document.spans is None else [_span_row(span) for span in document.spans]
+            labels = None if document.labels is None else list(document.labels)
+            yield {"id": document.id, "text": document.text, "spans": spans, "labels": labels, "target": document.target}
+
+    return Dataset.from_generator(
+        rows, features=DOCUMENT_FEATURES, cache_dir=str(folder), fingerprint=folder.name, writer_batch_size=_WRITER_ROWS
+    )
+
+
+def _span_row(span: Span) -> dict[str, Any]:
+    return {"start": span.start, "end": span.end, "label": span.label, "slice": span.slice}
+
+
+def store_encoded(documents: DocumentTable, preprocessor: Preprocessor, cache_dir: Path, num_proc: int = 1) -> EncodedTable:
+    """Encode documents into the cache, unless they stand there already.
+
+    Args:
+        documents: The stored documents.
+        preprocessor: Encodes them.
+        cache_dir: Folder of the cache.
+        num_proc: Processes that encode.
+    """
+    state = json.dumps(preprocessor.state(), sort_keys=True)
+    key = hashlib.blake2b(f"{documents.key}\0{state}\0{code_version()}".encode(), digest_size=16).hexdigest()
+
+    def write(folder: Path) -> Dataset:
+        return documents._table.map(
+            _EncodeRow(documents, preprocessor),
+            with_indices=True,
+            input_columns=[],
+            remove_columns=list(DOCUMENT_FEATURES),
+            features=ENCODED_FEATURES,
+            cache_file_name=str(folder / "encoded.arrow"),
+            new_fingerprint=key,
+            writer_batch_size=_WRITER_ROWS,
+            num_proc=num_proc if num_proc > 1 and len(documents) > 1 else None,
+            desc="encode",
+        )
+
+    return EncodedTable(documents, _cached(cache_dir / f"encoded-{key}", write))
+
+
+class _EncodeRow:
+    """Encodes the document of a row; a class, so that it can be sent to other processes."""
+
+    def __init__(self, documents: DocumentTable, preprocessor: Preprocessor) -> None:
+        self.documents = documents
+        self.preprocessor = preprocessor
+
+    def __call__(self, index: int) -> dict[str, Any]:
+        encoded = self.preprocessor(self.documents[index])
+        windows = encoded.windows
+        position = {id(span): i for i, span in enumerate(encoded.document.spans or ())}
+        return {
+            "words": encoded.words.ravel(),
+            "token_ids": encoded.token_ids,
+            "token_word": encoded.token_word,
+            "first_token": encoded.first_token,
+            "windows": np.concatenate(
+                [[windows.num_tokens], windows.start, windows.end, windows.own_start, windows.own_end]
+            ).astype(np.int32),
+            "tags": encoded.tags,
+            "lost": [{"span": position[id(lost.span)], "reason": lost.reason} for lost in encoded.lost],
+        }
+
+
+def _cached(folder: Path, write: Callable[[Path], Dataset]) -> Dataset:
+    """Open the table of a folder; write it beside and rename it into place if it is missing."""
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            with _quiet():
+                write(beside / "work").save_to_disk(beside / "table")
+            try:
+                (beside / "table").rename(folder)
+            except OSError:
+                if not folder.is_dir():  # another process may have been quicker: its table holds the same
+                    raise
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    return Dataset.load_from_disk(str(folder))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    enabled = is_progress_bar_enabled()
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        if enabled:
+            enable_progress_bars()
+
+
+def content_key(documents: Iterable[Document]) -> str:
+    """A hash of the ids, texts and gold of documents."""
+    digest = hashlib.blake2b(digest_size=16)
+    for document in documents:
+        digest.update(json.dumps(asdict(document), sort_keys=True).encode())
+    return digest.hexdigest()
