@@ -7,6 +7,7 @@ parts, :func:`write` puts documents into the format of an annotation tool.
 from longdoc.text.formats.base import BadRow, ReadOptions, ReadReport, Repair
 from longdoc.text.formats.reading import READERS, DocumentSource, collect, detect_format, read
 from longdoc.text.formats.splits import read_splits
+from longdoc.text.formats.writers import write
 
 __all__ = [
     "READERS",
@@ -19,4 +20,5 @@ __all__ = [
     "detect_format",
     "read",
     "read_splits",
+    "write",
 ]

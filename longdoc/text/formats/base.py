@@ -155,8 +155,8 @@ class ReadReport:
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file with their numbers, line ends kept.
 
-    Lines end at ``\\n`` only, never at U+2028 and the like. A byte order mark is dropped. Bytes that are not UTF-8 come
-    as lone surrogates, which :func:`character_problem` then names on the row that holds them.
+    Lines end at a line feed only, never at U+2028 and the like. A byte order mark is dropped. Bytes that are not UTF-8
+    come as lone surrogates, which :func:`character_problem` then names on the row that holds them.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):

@@ -9,16 +9,19 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 from longdoc.errors import ConfigError, DataError
+from longdoc.text.documents import Document, Span
 from longdoc.text.formats.base import RawRow, ReadOptions, character_problem, numbered_lines
 from longdoc.text.formats.offsets import RawSpan
+from longdoc.text.words import split_words
 
 DOCUMENT_START = "-DOCSTART-"
 PREFIXES = {"iob1": "BI", "iob2": "BI", "bioes": "BIES", "bilou": "BILU"}
 _BLANK = " \t\r\n"
+_BLANKS = re.compile(r"\s+")
 _COMMENT = re.compile(r"# ([\w.]+) = ?(.*)")
 _COLUMN_GAP = re.compile(r"[ \t]+")
 _TAG = re.compile(r"(?:O|([BIESLU])-(.+))", re.DOTALL)
@@ -246,3 +249,71 @@ def _located(draft: _Draft, problems: list[tuple[int, str]]) -> list[int]:
     if text[position:].strip():
         problems.append((draft.line, "the # text of the document goes on after its last token"))
     return starts
+
+
+def conll_lines(document: Document, scheme: str) -> Iterator[str]:
+    """Yield the lines of one document: its start, its id and text as comments, then token, tab and tag.
+
+    Words are cut where a span begins or ends inside them. A blank line stands for a line feed in the text, but never
+    inside a span.
+    """
+    text, spans = document.text, sorted(document.spans or (), key=lambda span: span.key)
+    where = f"document {document.id!r:.80} cannot be written as CoNLL"
+    if document.spans is None:
+        raise DataError(f"{where}: it has no spans, and CoNLL cannot tell that from having found none")
+    for before, after in pairwise(spans):
+        if after.start < before.end:
+            raise DataError(f"{where}: spans {before.key} and {after.key} overlap; write jsonl")
+    yield f"{DOCUMENT_START}\tO"
+    yield f"# id = {json.dumps(document.id, ensure_ascii=False)}"
+    yield f"# text = {json.dumps(text, ensure_ascii=False)}"
+    position, last, last_label = 0, None, None
+    for start, end, span in _tokens(text, spans):
+        new = text.find("\n", position, start) >= 0 and (span is None or span is not last)
+        if new:
+            yield ""
+        follows = not new and span is not None and span is not last and span.label == last_label
+        tag = "O" if span is None else _prefix(start, end, span, scheme, follows=follows) + span.label
+        token = text[start:end]
+        if any(blank in token + tag for blank in "\t\r\n"):
+            raise DataError(f"{where}: the edge or label of {span and span.key} holds a tab or line end")
+        yield f"{token}\t{tag}"
+        position, last, last_label = end, span, span and span.label
+
+
+def _tokens(text: str, spans: list[Span]) -> Iterator[tuple[int, int, Span | None]]:
+    """Cut a text at the borders of words, blanks and spans; each visible character is in exactly one token.
+
+    Blanks belong to no token, but for those on the inner edge of a span.
+    """
+    cuts = {0, len(text), *split_words(text).ravel().tolist()}
+    cuts.update(border for blanks in _BLANKS.finditer(text) for border in blanks.span())
+    cuts.update(border for span in spans for border in (span.start, span.end))
+    waiting = iter([*spans, None])
+    span = next(waiting)
+    pending: tuple[int, int, Span | None] | None = None
+    lead = None
+    for start, end in pairwise(sorted(cuts)):
+        while span is not None and span.end <= start:
+            span = next(waiting)
+        inside = span if span is not None and span.start <= start else None
+        if not text[start].isspace():
+            if pending is not None:
+                yield pending
+            pending, lead = (start if lead is None else lead, end, inside), None
+        elif inside is not None and start == inside.start:
+            lead = start
+        elif inside is not None and end == inside.end and pending is not None:
+            pending = (pending[0], end, inside)
+    if pending is not None:
+        yield pending
+
+
+def _prefix(start: int, end: int, span: Span, scheme: str, *, follows: bool) -> str:
+    """The prefix of a token in a span; ``follows`` says that a span of the same label ends right before this one."""
+    opens, closes = start == span.start, end == span.end
+    if scheme == "iob1":
+        return "B-" if opens and follows else "I-"
+    if scheme == "iob2" or not closes:
+        return "B-" if opens else "I-"
+    return {"bioes": "SE", "bilou": "UL"}[scheme][0 if opens else 1] + "-"

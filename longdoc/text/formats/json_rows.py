@@ -2,7 +2,8 @@
 
 A row is an object: ``{"id", "text", "entities": [{"start", "end", "label"}], "label": str, "labels": [str], "target"}``
 with what there is of these. Spans may also be ``[start, end, label]`` lists, stand under ``spans``, ``label`` or
-``annotations``, and name their ends ``start_offset`` and ``end_offset``, as in the exports of doccano and in Label Studio's short JSON.
+``annotations``, and name their ends ``start_offset`` and ``end_offset``, as in doccano's exports and in
+Label Studio's short JSON.
 """
 
 import json

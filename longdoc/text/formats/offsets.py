@@ -1,7 +1,7 @@
 """Offsets as annotation tools count them, turned into code points of the text.
 
 Tools written in JavaScript count UTF-16 units, so that every emoji shifts what follows by one. Others count a line end
-``\\r\\n`` as one character, or count two where the text has only ``\\n``. Where the export repeats the surface of each
+CR LF as one character, or count two where the text has only LF. Where the export repeats the surface of each
 span, the surface tells which it was.
 """
 

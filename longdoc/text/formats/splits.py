@@ -40,6 +40,7 @@ class HashPart:
     moved: tuple[tuple[str, bool], ...] = ()
 
     def __call__(self, identifier: str) -> bool:
+        """Say whether a document of this id belongs here."""
         for moved, here in self.moved:
             if moved == identifier:
                 return here
@@ -65,7 +66,11 @@ def read_splits(
 
     Args:
         path: Folder or file.
-        format: As in :func:`read`, like ``fields``, ``on_error``, ``task`` and ``options``.
+        format: As in :func:`read`.
+        fields: As in :func:`read`.
+        on_error: As in :func:`read`.
+        task: As in :func:`read`.
+        options: As in :func:`read`.
         seed: Of the hash.
 
     Raises:

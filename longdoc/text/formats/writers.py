@@ -1,0 +1,227 @@
+"""Write documents for training, or predictions into the format of an annotation tool.
+
+What each format keeps: JSONL everything; Label Studio everything (as predictions to start from); brat spans with score
+and slice; doccano spans and classes; CoNLL spans. What a format has no place for and would silently be lost as gold
+(classes in brat, a number in doccano ...) is refused; scores and slices are left out.
+"""
+
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from longdoc.errors import ConfigError, DataError
+from longdoc.text.documents import Document, Span, span_problem
+from longdoc.text.formats.base import character_problem
+from longdoc.text.formats.brat import NOTE_TYPE
+from longdoc.text.formats.conll import conll_lines
+
+_UNSAFE_NAME = re.compile(r"^[. ]|[^\w\-. ]| $")
+_UNSAFE_LABEL = re.compile(r"[^\w\-]")
+_LINE_BREAKS = re.compile(r"[\t\r\n]")
+_MAX_NAME_BYTES = 240
+_HAS_PLACE = {
+    "jsonl": ("spans", "labels", "target"),
+    "label_studio": ("spans", "labels", "target"),
+    "doccano": ("spans", "labels"),
+    "brat": ("spans",),
+    "conll": ("spans",),
+}
+
+
+def write(documents: Iterable[Document], path: str | Path, format: str, scheme: str = "iob2") -> int:
+    """Write documents to a file, or to a folder for brat; what stands there is replaced at once or not at all.
+
+    Reading back gives equal documents, but for scores and slices in doccano and CoNLL. In CoNLL a word is cut where a
+    span begins or ends inside it, spans come back in text order, and ``# id`` and ``# text`` comments keep what the
+    columns cannot; other tools that read the columns alone get the tokens joined by blanks.
+
+    Args:
+        documents: May be a generator; one is held at a time.
+        path: Target file. For brat a folder that does not exist yet or is empty.
+        format: ``jsonl``, ``conll``, ``doccano``, ``label_studio`` or ``brat``.
+        scheme: ``iob1``, ``iob2``, ``bioes`` or ``bilou``; CoNLL only.
+
+    Returns:
+        Number of documents written.
+
+    Raises:
+        DataError: If a document holds what the format cannot.
+    """
+    if format not in _HAS_PLACE:
+        raise ConfigError(f"format: expected one of {', '.join(_HAS_PLACE)}, got {format!r}")
+    if scheme not in ("iob1", "iob2", "bioes", "bilou"):
+        raise ConfigError(f"scheme: expected iob1, iob2, bioes or bilou, got {scheme!r}")
+    path = Path(path)
+    checked = (_checked(document, format) for document in documents)
+    if format == "brat":
+        return _write_brat(checked, path)
+    if format == "conll":
+        return _write_pieces(("\n".join([*conll_lines(document, scheme), "\n"]) for document in checked), path)
+    make_row = {"jsonl": jsonl_row, "doccano": doccano_row, "label_studio": label_studio_task}[format]
+    return _write_json(checked, path, make_row, as_array=format == "label_studio")
+
+
+def jsonl_row(document: Document) -> dict[str, Any]:
+    """A document as an object of our own JSONL."""
+    row: dict[str, Any] = {"id": document.id, "text": document.text}
+    if document.spans is not None:
+        row["entities"] = [_entity(span) for span in document.spans]
+    if document.labels is not None:
+        row["labels"] = list(document.labels)
+    if document.target is not None:
+        row["target"] = document.target
+    return row
+
+
+def doccano_row(document: Document) -> dict[str, Any]:
+    """A document as a row to import into doccano; with spans and classes in the shape of its joint projects."""
+    row: dict[str, Any] = {"id": document.id, "text": document.text}
+    spans = None if document.spans is None else [[span.start, span.end, span.label] for span in document.spans]
+    if document.labels is None:
+        return row if spans is None else row | {"label": spans}
+    if spans is None and document.labels:
+        return row | {"label": list(document.labels)}
+    return row | ({} if spans is None else {"entities": spans}) | {"cats": list(document.labels)}
+
+
+def label_studio_task(document: Document) -> dict[str, Any]:
+    """A document as a Label Studio task, its spans, classes and number as a prediction to start from.
+
+    The labelling interface is expected to name its tags ``label``, ``choice`` and ``number``, over the text ``text``.
+    """
+    results = [_span_result(document.text, span) | {"id": str(i)} for i, span in enumerate(document.spans or ())]
+    if document.labels:
+        results.append(_result("choice", "choices", {"choices": list(document.labels)}))
+    if document.target is not None:
+        results.append(_result("number", "number", {"number": document.target}))
+    kinds = [kind for kind in ("spans", "labels", "target") if getattr(document, kind) is not None]
+    task: dict[str, Any] = {"data": {"id": document.id, "text": document.text}, "meta": {"gold": kinds}}
+    if kinds:
+        scores = [span.score for span in document.spans or () if span.score is not None]
+        mean = {"score": sum(scores) / len(scores)} if scores else {}
+        task["predictions"] = [{"model_version": "longdoc", "result": results} | mean]
+    return task
+
+
+def _entity(span: Span) -> dict[str, Any]:
+    """The fields of a span that are set."""
+    known = {"start": span.start, "end": span.end, "label": span.label, "score": span.score, "slice": span.slice}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _result(name: str, kind: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {"id": name, "from_name": name, "to_name": "text", "type": kind, "value": value}
+
+
+def _span_result(text: str, span: Span) -> dict[str, Any]:
+    value = {"start": span.start, "end": span.end, "text": text[span.start : span.end], "labels": [span.label]}
+    result = _result("label", "labels", value)
+    if span.score is not None:
+        result["score"] = span.score
+    if span.slice is not None:
+        result["meta"] = {"slice": span.slice}
+    return result
+
+
+def _checked(document: Document, format: str) -> Document:
+    where = f"document {document.id!r:.80}"
+    for kind in ("spans", "labels", "target"):
+        if getattr(document, kind) is not None and kind not in _HAS_PLACE[format]:
+            raise DataError(f"{where}: {format} has no place for {kind}; write jsonl or label_studio")
+    for span in document.spans or ():
+        problem = span_problem(document.text, span.start, span.end)
+        if problem or document.text[span.start : span.end].isspace():
+            raise DataError(f"{where} cannot be written: {problem or f'span {span.key} covers only white space'}")
+    labels = [span.label for span in document.spans or ()] + list(document.labels or ())
+    slices = [span.slice for span in document.spans or () if span.slice]
+    for value in (document.id, document.text, *labels, *slices):
+        problem = character_problem(value)
+        if problem:
+            raise DataError(f"{where} cannot be written: {problem}")
+    return document
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[TextIO]:
+    """Open a new file beside the target and put it in the target's place when all is written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.parent / f".{secrets.token_hex(8)}.tmp"
+    try:
+        with draft.open("x", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _write_pieces(pieces: Iterable[str], path: Path) -> int:
+    num_pieces = 0
+    with _replacing(path) as file:
+        for piece in pieces:
+            file.write(piece)
+            num_pieces += 1
+    return num_pieces
+
+
+def _write_json(
+    documents: Iterable[Document], path: Path, make_row: Callable[[Document], dict[str, Any]], *, as_array: bool
+) -> int:
+    num_documents = 0
+    with _replacing(path) as file:
+        for document in documents:
+            try:
+                line = json.dumps(make_row(document), ensure_ascii=False, allow_nan=False)
+            except ValueError as error:
+                raise DataError(f"document {document.id!r:.80} cannot be written: {error}") from None
+            file.write((",\n" if num_documents else "[\n") + line if as_array else line + "\n")
+            num_documents += 1
+        if as_array:
+            file.write("\n]\n" if num_documents else "[]\n")
+    return num_documents
+
+
+def _write_brat(documents: Iterable[Document], folder: Path) -> int:
+    """Write pairs of files; ids become file names in which what is unsafe is percent-encoded."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder}: expected a new or empty folder for brat, so that no older document stays in it")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = folder.parent / f".{secrets.token_hex(8)}.tmp"
+    draft.mkdir()
+    num_documents = 0
+    try:
+        for document in documents:
+            name = _encoded(document.id, _UNSAFE_NAME)
+            if not name or len(name.encode()) > _MAX_NAME_BYTES or (draft / f"{name}.txt").exists():
+                raise DataError(f"document {document.id!r:.80}: its id is empty, repeated or too long for a file name")
+            mark = "\ufeff" if document.text.startswith("\ufeff") else ""
+            (draft / f"{name}.txt").write_text(mark + document.text, encoding="utf-8", newline="")
+            if document.spans is not None:
+                lines = "".join(_brat_lines(document.text, document.spans))
+                (draft / f"{name}.ann").write_text(lines, encoding="utf-8", newline="")
+            num_documents += 1
+        os.replace(draft, folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return num_documents
+
+
+def _brat_lines(text: str, spans: Iterable[Span]) -> Iterator[str]:
+    for i, span in enumerate(spans, 1):
+        surface = _LINE_BREAKS.sub(" ", text[span.start : span.end])
+        yield f"T{i}\t{_encoded(span.label, _UNSAFE_LABEL)} {span.start} {span.end}\t{surface}\n"
+        note = {name: value for name, value in _entity(span).items() if name in ("score", "slice")}
+        if note:
+            yield f"#{i}\t{NOTE_TYPE} T{i}\t{json.dumps(note, ensure_ascii=False)}\n"
+
+
+def _encoded(name: str, unsafe: re.Pattern[str]) -> str:
+    """Percent-encode what matches, so that it can be decoded again and no name climbs out of its folder."""
+    return unsafe.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name)
