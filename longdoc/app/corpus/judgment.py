@@ -1,0 +1,164 @@
+"""The plot of a judgment: who is in it, what is said where, and which mentions are far."""
+
+import re
+from collections.abc import Sequence
+
+from longdoc.app.corpus.writer import WORD, YEARS, Person, Piece, Writer
+from longdoc.text.documents import Document, Span
+
+# At least this many words lie between a far mention and any passage that tells the role of the person named.
+FAR_WORDS = 540
+FAR_SHARE = 0.125
+
+OUTCOMES = {
+    (True, True): "both_allowed",
+    (True, False): "claim_allowed",
+    (False, True): "counterclaim_allowed",
+    (False, False): "both_dismissed",
+}
+
+
+
+# Role: table of names, label, how many.
+_CAST = {
+    "P": ("party", "PLAINTIFF", 2),
+    "D": ("party", "DEFENDANT", 2),
+    "W": ("person", "WITNESS", 4),
+    "C": ("person", "COUNSEL", 4),
+    "J": ("person", "JUDGE", 3),
+}
+_SPEAKERS = {"claimant": "P", "defendant": "D", "witness": "W", "counsel": "C", "judge": "J"}
+_BODIES = {"procedure": ("steps",), "authority": ("says", "says", "steps")}
+
+Paragraph = list[list[Piece]]  # sentences
+
+
+def num_words(paragraph: Paragraph) -> int:
+    """Words of a paragraph: runs of letters and digits, single CJK characters, single signs."""
+    return sum(len(WORD.findall(piece.text)) for sentence in paragraph for piece in sentence)
+
+
+class Judgment:
+    """Writes one judgment.
+
+    Args:
+        writer: Phrasings of one language and split.
+        space: What stands between two sentences.
+        numbering: What stands before a paragraph, with the number in braces.
+    """
+
+    def __init__(self, writer: Writer, space: str, numbering: str):
+        self.writer, self.rng = writer, writer.rng
+        self.space, self.numbering = space, numbering
+        self.cast = {role: [writer.person(table, label) for _ in range(size)] for role, (table, label, size) in _CAST.items()}
+        self.everybody = {f"{role}{place}": who for role, people in self.cast.items() for place, who in enumerate(people)}
+        for table, size in (("court", 2), ("number", 2), ("statute", 3)):
+            writer.ours[table] = [writer.expand(writer.draw(table)) for _ in range(size)]
+        self.far_cast = [self.rng.choice(self.cast[role]) for role in "PDW"]
+
+    def write(self, document_id: str) -> Document:
+        """Plan the paragraphs, then set them one after the other.
+
+        The people of the far mentions are named with their roles in the ``early`` zone, in the ``far`` zone, and nowhere else.
+        """
+        claim, counterclaim = self.rng.random() < 0.5, self.rng.random() < 0.5
+        num_extra = min(int(self.rng.expovariate(1 / 6)), 26)
+        zones: dict[str, list[Paragraph]] = {
+            "early": [
+                [self._sentence("introduces", self.everybody)],
+                [self._sentence("witness_list", self.everybody)],
+                *(self._paragraph() for _ in range(2 + num_extra // 3)),
+                [self._sentence(f"finding_claim_{'yes' if claim else 'no'}")],
+            ],
+            "middle": [],
+            "far": [],
+            "late": [self._paragraph(self.far_cast) for _ in range(1 + num_extra - num_extra // 3)],
+            "end": [
+                [self._sentence(f"finding_counter_{'yes' if counterclaim else 'no'}")],
+                [self._sentence("closes")],
+            ],
+        }
+        while sum(map(num_words, zones["middle"])) < FAR_WORDS:
+            zones["middle"].append(self._paragraph(self.far_cast))
+        caption, signature = self._sentence("caption", self.everybody), self._sentence("signature", self.everybody)
+        num_near = sum(
+            piece.label is not None
+            for paragraph in ([caption, signature], *(paragraph for zone in zones.values() for paragraph in zone))
+            for sentence in paragraph
+            for piece in sentence
+        )
+        zones["far"] = self._far_paragraphs(round(num_near * FAR_SHARE / (1 - FAR_SHARE)))
+        return _document(document_id, self._set(caption, zones, signature), OUTCOMES[claim, counterclaim])
+
+    def _paragraph(self, hidden: Sequence[Person] = ()) -> Paragraph:
+        """One or two scenes; the hidden are not named."""
+        return [sentence for _ in range(self.rng.choice((1, 1, 1, 2))) for sentence in self._scene(hidden)]
+
+    def _scene(self, hidden: Sequence[Person]) -> Paragraph:
+        """An opening that says whose words or which case follows, then a few sentences that do not say it again."""
+        kind = self.writer.draw("scene")
+        ours, year = kind != "authority", self.writer.year
+        if ours:
+            hidden = (*hidden, self.cast["J"][0])  # who writes the judgment does not quote himself
+            people = [who for who in self.cast.get(_SPEAKERS.get(kind, ""), []) if who not in hidden]
+        else:
+            self.writer.year = self.rng.randrange(*YEARS)
+            people = [self.writer.person("party", None) for _ in range(2)]
+        scene = [self._sentence(f"{kind}_opens", self._bind(people), ours=ours)]
+        if self.rng.random() < 0.3:
+            scene.append(self._sentence("asides"))
+        for _ in range(self.rng.randrange(2, 5)):
+            scene.append(self._sentence(self.rng.choice(_BODIES.get(kind, ("says",))), self._bind(people), ours=ours))
+            if self.rng.random() < 0.15:
+                scene.append(self._sentence("asides"))
+        self.writer.year = year
+        return scene
+
+    def _far_paragraphs(self, num_mentions: int) -> list[Paragraph]:
+        """Sentences about people whose roles were told at the beginning of the judgment only."""
+        paragraphs: list[Paragraph] = []
+        while num_mentions > 0:
+            paragraph = [self._sentence("far_opens")]
+            for _ in range(self.rng.randrange(3, 6)):
+                table = self.rng.choice(("says", "meets"))
+                paragraph.append(self._sentence(table, self._bind(self.far_cast), person_slice="far"))
+            num_mentions -= sum(piece.slice == "far" for sentence in paragraph for piece in sentence)
+            paragraphs.append(paragraph)
+        return paragraphs
+
+    def _bind(self, people: Sequence[Person]) -> dict[str, Person]:
+        """Who X, Y and Z are in the next sentence."""
+        people = list(people)
+        self.rng.shuffle(people)
+        return dict(zip("XYZ", people, strict=False))
+
+    def _sentence(
+        self, table: str, people: dict[str, Person] | None = None, *, ours: bool = True, person_slice: str | None = None
+    ) -> list[Piece]:
+        return self.writer.write(self.writer.draw(table), people or {}, ours=ours, person_slice=person_slice)
+
+    def _set(self, caption: list[Piece], zones: dict[str, list[Paragraph]], signature: list[Piece]) -> list[Piece]:
+        """Number the paragraphs and put headings over the zones."""
+        pieces = [*caption]
+        number = 0
+        for zone, paragraphs in zones.items():
+            pieces.append(Piece(f"\n\n{self.writer.draw('heading_' + zone)}"))
+            for paragraph in paragraphs:
+                number += 1
+                lead = "\n\n" + self.numbering.format(number)
+                for sentence in paragraph:
+                    pieces += [Piece(lead), *sentence]
+                    lead = self.space
+        return [*pieces, Piece("\n\n"), *signature, Piece("\n")]
+
+
+def _document(document_id: str, pieces: list[Piece], outcome: str) -> Document:
+    """Join pieces into a text; the labelled ones become its spans."""
+    spans: list[Span] = []
+    offset = 0
+    for piece in pieces:
+        end = offset + len(piece.text)
+        if piece.label is not None:
+            spans.append(Span(offset, end, piece.label, slice=piece.slice))
+        offset = end
+    return Document(document_id, "".join(piece.text for piece in pieces), tuple(spans), (outcome,))

@@ -1,0 +1,126 @@
+"""A small template language: tables of phrasings in, text with spans out.
+
+In a template ``[a|b]`` is a choice, ``{table}`` an item of a table, ``{1-28}`` a number, ``{,1000-9000}`` one with commas,
+``{0001-9999}`` one with leading zeros, ``{X}`` a person. What stands before ``#`` is written but is not part of the entity;
+the short form of a person's name stands between ``<`` and ``>``.
+"""
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SPLITS = ("train", "dev", "test")
+LABEL_OF_TABLE = {"date": "DATE", "amount": "AMOUNT", "statute": "STATUTE", "court": "COURT", "number": "CASE_NUMBER"}
+YEARS = (1990, 2021)
+WORD = re.compile(r"[\u3400-\u9fff]|[^\W_\u3400-\u9fff]+|[^\w\s]|_")
+
+_DEAL = ("train", "train", "test", "train", "dev", "train", "test", "train")
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+_SLOT = re.compile(r"\{([^{}]+)\}")
+_NUMBER = re.compile(r"(,?)(\d+)-(\d+)")
+_PERSON = re.compile(r"([A-Z]\d?)(\.full|\.short)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of text that is one entity (``label``) or none."""
+
+    text: str
+    label: str | None = None
+    slice: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody named in a document: ``Alice Hartley`` in full, ``Ms Hartley`` for short."""
+
+    full: str
+    short: str
+    title: str
+    label: str | None
+
+
+def share(items: Sequence[str], split: str) -> tuple[str, ...]:
+    """The items of a table that one split may use: 5 of 8 for train, 1 for dev, 2 for test, none twice."""
+    return tuple(item for place, item in enumerate(items) if _DEAL[place % len(_DEAL)] == split)
+
+
+class Writer:
+    """Fills templates for one document.
+
+    Args:
+        dealt: Tables that are shared out between the splits.
+        common: Tables that every split may use whole.
+        split: ``train``, ``dev`` or ``test``.
+        rng: Source of every choice.
+    """
+
+    def __init__(self, dealt: dict[str, tuple[str, ...]], common: dict[str, tuple[str, ...]], split: str, rng: random.Random):
+        self.rng = rng
+        self._tables = {name: share(items, split) for name, items in dealt.items()} | common
+        self._decks: dict[str, list[str]] = {}
+        self._names: set[str] = set()
+        self._titled = rng.random() < 0.5
+        self.year = rng.randrange(*YEARS)
+        self.ours: dict[str, list[str]] = {}
+
+    def draw(self, table: str) -> str:
+        """An item of a table; none comes twice before all have come once."""
+        deck = self._decks.setdefault(table, [])
+        if not deck:
+            deck.extend(self._tables[table])
+            self.rng.shuffle(deck)
+        return deck.pop()
+
+    def expand(self, template: str) -> str:
+        """Fill a template that names no person."""
+        template = _CHOICE.sub(lambda match: self.rng.choice(match[1].split("|")), template)
+        return _SLOT.sub(lambda match: self._fill(match[1]), template)
+
+    def person(self, table: str, label: str | None) -> Person:
+        """Somebody new: no two people of a document share a name."""
+        while True:
+            title, _, name = self.expand(self.draw(table)).rpartition("#")
+            short = name[name.index("<") + 1 : name.index(">")]
+            if short not in self._names:
+                self._names.add(short)
+                return Person(name.replace("<", "").replace(">", ""), short, title if self._titled else "", label)
+
+    def write(
+        self, template: str, people: dict[str, Person], *, ours: bool = True, person_slice: str | None = None
+    ) -> list[Piece]:
+        """Fill a template and keep the entities apart from the text around them.
+
+        Args:
+            template: What to write.
+            people: Who the letters of the template stand for.
+            ours: Whether the text is about this case; entities of other cases have no label.
+            person_slice: Slice of the names of people.
+        """
+        template = _CHOICE.sub(lambda match: self.rng.choice(match[1].split("|")), template)
+        pieces: list[Piece] = []
+        for place, part in enumerate(_SLOT.split(template)):
+            if place % 2 == 0:
+                pieces.append(Piece(part))
+            elif (match := _PERSON.fullmatch(part)) is not None:
+                person = people[match[1]]
+                if match[2] is None:
+                    pieces.append(Piece(person.title))
+                name = person.full if match[2] == ".full" else person.short
+                pieces.append(Piece(name, person.label, person_slice if person.label else None))
+            else:
+                known = self.ours.get(part) if ours else None
+                before, _, text = (self.rng.choice(known) if known else self._fill(part)).rpartition("#")
+                pieces += [Piece(before), Piece(text, LABEL_OF_TABLE.get(part) if ours else None)]
+        return [piece for piece in pieces if piece.text]
+
+    def _fill(self, slot: str) -> str:
+        if slot == "year":
+            return str(self.year + self.rng.randrange(3))
+        if (match := _NUMBER.fullmatch(slot)) is not None:
+            number = self.rng.randrange(int(match[2]), int(match[3]) + 1)
+            if match[1]:
+                return f"{number:,}"
+            return f"{number:0{len(match[2])}d}" if match[2].startswith("0") else str(number)
+        return self.expand(self.draw(slot))
