@@ -1,0 +1,131 @@
+"""What attention does, measured tile by tile while the model runs as it is.
+
+Shapes: B rows, L slots of a row, T real tokens, H heads, D width of a head, C visible keys of a row.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from longdoc.attention.banded import Band, tile_weights
+from longdoc.attention.pattern import Pattern
+from longdoc.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class AttentionRow:
+    """The weights of one query.
+
+    Args:
+        token: The query, counted along the stream of real tokens.
+        keys: The tokens that it sees. *Shape:* (C,).
+        weights: They add up to 1 for each head. *Shape:* (H, C).
+    """
+
+    token: int
+    keys: Tensor
+    weights: Tensor
+
+
+@torch.no_grad()
+def head_entropy(q: Tensor, k: Tensor, pattern: Pattern, scale: float | None = None) -> Tensor:
+    """Give the mean entropy of the attention weights of each head, over all real tokens, in nats.
+
+    Args:
+        q: Queries. *Shape:* (B, H, L, D).
+        k: Keys. *Shape:* (B, H, L, D).
+        pattern: Who may see whom.
+        scale: Factor of the scores; 1 / sqrt(D) by default.
+
+    Returns:
+        From 0 (each token reads one other) to the logarithm of the number of visible keys. *Shape:* (H,).
+    """
+    q_HTD, k_HTD, scale = _streams(q, k, pattern, scale)
+    total = torch.zeros(q_HTD.shape[0], dtype=torch.float64, device=q.device)
+    if pattern.control == "identity" or not pattern.lengths:
+        return total
+    for start, band in _bands(pattern):
+        inside = slice(start, start + band.length)
+        q_segment, k_segment = q_HTD[:, inside], k_HTD[:, inside]
+        counted = torch.ones(band.length, dtype=torch.bool, device=q.device)
+        counted[list(band.global_positions)] = False
+        for tile, weights in tile_weights(q_segment, k_segment, band, scale):
+            total[tile.heads] += _entropy(weights[:, counted[tile.queries]])
+        for position in band.global_positions:
+            total += _entropy((q_segment[:, position, None] @ k_segment.mT * scale).softmax(-1))
+    return total / pattern.num_tokens
+
+
+@torch.no_grad()
+def attention_rows(
+    q: Tensor, k: Tensor, pattern: Pattern, tokens: Sequence[int], scale: float | None = None
+) -> list[AttentionRow]:
+    """Give the attention weights of chosen tokens, each over the keys that it sees.
+
+    Args:
+        q: Queries. *Shape:* (B, H, L, D).
+        k: Keys. *Shape:* (B, H, L, D).
+        pattern: Who may see whom.
+        tokens: The chosen ones, counted along the stream of real tokens.
+        scale: Factor of the scores; 1 / sqrt(D) by default.
+    """
+    q_HTD, k_HTD, scale = _streams(q, k, pattern, scale)
+    segment_of, positions = pattern.segment_ids, pattern.positions
+    found = []
+    for token in tokens:
+        if not 0 <= token < pattern.num_tokens:
+            raise ConfigError(f"tokens: {token} is not one of the {pattern.num_tokens} tokens of the batch")
+        segment, position = int(segment_of[token]), int(positions[token])
+        keys = _visible_keys(pattern, segment, position)
+        scores = q_HTD[:, token, None] @ k_HTD[:, keys.to(q.device)].mT * scale
+        if pattern.slopes is not None:
+            near = ~_marked(pattern, keys) & ~_marked(pattern, torch.tensor([token]))
+            distance = torch.where(near, (keys - token).abs(), 0).to(scores)
+            scores -= pattern.slopes.to(scores)[:, None, None] * distance
+        found.append(AttentionRow(token, keys, scores.softmax(-1)[:, 0]))
+    return found
+
+
+def _streams(q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> tuple[Tensor, Tensor, float]:
+    if k.shape[1] != q.shape[1]:
+        k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    q_HTD, k_HTD = (x.transpose(0, 1).flatten(1, 2) for x in (q, k))
+    if pattern.slots is not None:
+        index = pattern.slots.to(q.device)
+        q_HTD, k_HTD = q_HTD.index_select(1, index), k_HTD.index_select(1, index)
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    q_HTD, k_HTD = q_HTD.to(wide), k_HTD.to(wide)
+    if pattern.control == "uniform":
+        q_HTD = q_HTD * 0
+    return q_HTD, k_HTD, q.shape[-1] ** -0.5 if scale is None else scale
+
+
+def _bands(pattern: Pattern) -> Iterator[tuple[int, Band]]:
+    templates: dict = pattern._once("templates", dict)
+    slopes = None if pattern.control is not None else pattern.slopes
+    for start, length, marked in zip(pattern.bounds, pattern.lengths, pattern.global_positions, strict=False):
+        yield start, Band(length, pattern.left, pattern.right, marked, slopes, templates=templates)
+
+
+def _entropy(weights: Tensor) -> Tensor:
+    return torch.special.entr(weights).sum((-2, -1)).double()
+
+
+def _visible_keys(pattern: Pattern, segment: int, position: int) -> Tensor:
+    start, length, marked = pattern.bounds[segment], pattern.lengths[segment], pattern.global_positions[segment]
+    if pattern.control == "identity":
+        return torch.tensor([start + position])
+    if position in marked:
+        return torch.arange(start, start + length)
+    first = 0 if pattern.left is None else max(0, position - pattern.left)
+    last = length - 1 if pattern.right is None else min(length - 1, position + pattern.right)
+    far = [start + other for other in marked if not first <= other <= last]
+    return torch.cat((torch.arange(start + first, start + last + 1), torch.tensor(far, dtype=torch.long))).sort().values
+
+
+def _marked(pattern: Pattern, tokens: Tensor) -> Tensor:
+    if pattern.global_tokens is None:
+        return torch.zeros(len(tokens), dtype=torch.bool)
+    return pattern.global_tokens.cpu()[tokens]

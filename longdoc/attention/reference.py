@@ -1,0 +1,64 @@
+"""The slow and obvious backend that the others are compared with.
+
+Shapes: B rows, L slots of a row, N = B * L slots, H heads, D width of a head.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from longdoc.attention.pattern import Pattern
+
+
+def visible(pattern: Pattern) -> Tensor:
+    """Say for each pair of slots whether the first may attend to the second. *Shape:* (N, N)."""
+    segment, position, is_global = _slot_tables(pattern)
+    offset = position[None, :] - position[:, None]
+    near = torch.ones_like(offset, dtype=torch.bool)
+    if pattern.left is not None:
+        near &= offset >= -pattern.left
+    if pattern.right is not None:
+        near &= offset <= pattern.right
+    near |= is_global[:, None] | is_global[None, :]
+    together = (segment[:, None] == segment[None, :]) & (segment[:, None] >= 0)
+    if pattern.control == "identity":
+        return together & (offset == 0)
+    return together & near
+
+
+def distance_bias(pattern: Pattern) -> Tensor | None:
+    """Give the bias of each head and pair of slots; None if there is none. *Shape:* (H, N, N)."""
+    if pattern.slopes is None or pattern.control is not None:
+        return None
+    _, position, is_global = _slot_tables(pattern)
+    distance = (position[None, :] - position[:, None]).abs()
+    distance = distance.masked_fill(is_global[:, None] | is_global[None, :], 0)
+    return -pattern.slopes.cpu().double()[:, None, None] * distance
+
+
+def reference_weights(q: Tensor, k: Tensor, pattern: Pattern, scale: float) -> Tensor:
+    """Give the attention weights of all slots; a row with no key is zero. *Shape:* (H, N, N)."""
+    q_HND, k_HND = (x.transpose(0, 1).flatten(1, 2) for x in (q, k))
+    scores = torch.zeros_like(q_HND @ k_HND.mT) if pattern.control == "uniform" else scale * (q_HND @ k_HND.mT)
+    bias = distance_bias(pattern)
+    if bias is not None:
+        scores = scores + bias.to(scores)
+    seen = visible(pattern).to(scores.device)
+    alone = ~seen.any(-1, keepdim=True)
+    weights = scores.masked_fill(~seen & ~alone, -torch.inf).softmax(-1)
+    return weights.masked_fill(alone, 0)
+
+
+def reference_attention(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, scale: float, dropout: float) -> Tensor:
+    """Attend with a dense mask. *Shape:* (B, H, L, D)."""
+    weights = F.dropout(reference_weights(q, k, pattern, scale), dropout)
+    out_HND = weights @ v.transpose(0, 1).flatten(1, 2)
+    return out_HND.unflatten(1, pattern.batch_shape).transpose(0, 1)
+
+
+def _slot_tables(pattern: Pattern) -> tuple[Tensor, Tensor, Tensor]:
+    marked = torch.zeros(pattern.num_tokens, dtype=torch.bool)
+    if pattern.global_tokens is not None:
+        marked = pattern.global_tokens.cpu()
+    segment = pattern._spread(pattern.segment_ids, -1)
+    return segment.flatten(), pattern.position_ids.flatten(), pattern._spread(marked, 0).bool().flatten()
