@@ -27,7 +27,7 @@ def rows_jsonl(path: Path, options: ReadOptions) -> Iterator[RawRow]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = json.loads(line.rstrip("\r\n"))
         except (ValueError, RecursionError) as error:
             yield RawRow(number, problems=[(number, character_problem(line) or broken_json(error))])
         else:
