@@ -120,7 +120,8 @@ class Windower:
         while True:
             start, limit = starts[-1], starts[-1] + room
             # A window reaches past the one before, past its overlap and past its own middle, if need be by cutting a word.
-            least = max(ends[-1] if ends else 0, start + self.overlap_tokens, start + room // 2)
+            shared = self.overlap_tokens if self.mode == "overlap" else 0
+            least = max(ends[-1] if ends else 0, start + shared, start + room // 2)
             end = num_tokens if limit >= num_tokens else _last_border(borders, least, limit, otherwise=limit)
             if end < num_tokens:
                 end = _last_border(sentences, least, end, otherwise=end)
