@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -19,9 +19,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from datasets import Dataset, Features, List, Value, disable_progress_bars, enable_progress_bars, is_progress_bar_enabled
+from datasets.exceptions import DatasetGenerationError
 
+from longdoc.errors import DataError
 from longdoc.text.alignment import LostSpan
 from longdoc.text.documents import Document, Span
+from longdoc.text.formats import DocumentSource, ReadReport
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
 from longdoc.text.windows import Windows
 
@@ -99,7 +102,13 @@ class DocumentTable(Sequence[Document]):
 
     def column(self, name: str) -> Iterator[Any]:
         """Go through one column without building the documents."""
-        yield from self._table[name]
+        for rows in self._table.select_columns(name).iter(_SCANNED_ROWS):
+            yield from rows[name]
+
+    def head(self, num_documents: int) -> "DocumentTable":
+        """The first so many documents."""
+        num_documents = min(num_documents, len(self))
+        return DocumentTable(self._table.select(range(num_documents)), f"{self.key}-{num_documents}")
 
 
 class EncodedTable(Sequence[EncodedDocument]):
@@ -168,9 +177,12 @@ def _write_documents(documents: Iterable[Document], folder: Path) -> Dataset:
             labels = None if document.labels is None else list(document.labels)
             yield {"id": document.id, "text": document.text, "spans": spans, "labels": labels, "target": document.target}
 
-    return Dataset.from_generator(
-        rows, features=DOCUMENT_FEATURES, cache_dir=str(folder), fingerprint=folder.name, writer_batch_size=_WRITER_ROWS
-    )
+    try:
+        return Dataset.from_generator(
+            rows, features=DOCUMENT_FEATURES, cache_dir=str(folder), fingerprint=folder.parent.name, writer_batch_size=_WRITER_ROWS
+        )
+    except DatasetGenerationError as error:
+        raise error.__cause__ or error from None
 
 
 def _span_row(span: Span) -> dict[str, Any]:
@@ -265,3 +277,47 @@ def content_key(documents: Iterable[Document]) -> str:
     for document in documents:
         digest.update(json.dumps(asdict(document), sort_keys=True).encode())
     return digest.hexdigest()
+
+
+def source_key(source: DocumentSource) -> str:
+    """A hash of the bytes of a source's files and of how they are read."""
+    digest = hashlib.blake2b(digest_size=16)
+    options = {**asdict(source.options), "labels": sorted(source.options.labels or ())}
+    digest.update(json.dumps([options, source.on_error, repr(source.keeps), code_version()], sort_keys=True).encode())
+    for path, name in source.files:
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                digest.update(f"{name}\0{file.name}\0".encode())
+                with file.open("rb") as content:
+                    digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()
+
+
+def store_sources(sources: Mapping[str, DocumentSource], cache_dir: Path) -> dict[str, DocumentTable]:
+    """Read files into the cache, one document in memory at a time, unless they stand there already.
+
+    Raises:
+        DataError: For the bad rows of all sources at once, where a source raises.
+    """
+    tables: dict[str, DocumentTable] = {}
+    failed = ReadReport()
+    for name, source in sources.items():
+        key = source_key(source)
+        notes = cache_dir / f"documents-{key}.json"
+        fresh = not notes.is_file()
+        try:
+            tables[name] = store_documents(source, cache_dir, key)
+        except DataError:
+            if not source.report.bad_rows:
+                raise
+            failed.bad_rows += [row for row in source.report.bad_rows if row not in failed.bad_rows]
+            failed.num_documents += source.report.num_documents
+            continue
+        if fresh:
+            notes.write_text(json.dumps([f"{source.name}: {line}" for line in source.report.lines()]), encoding="utf-8")
+        else:
+            for line in json.loads(notes.read_text(encoding="utf-8")):
+                log.warning(line)
+    if failed.bad_rows:
+        raise failed.error()
+    return tables

@@ -145,11 +145,15 @@ class ReadReport:
             "Correct them, or leave them out with on_error=skip."
         )
 
+    def lines(self) -> list[str]:
+        """Say how many rows were skipped or repaired, with the first of each; empty where all was well."""
+        kinds = ((self.bad_rows, "cannot be used and were skipped"), (self.repairs, "were repaired"))
+        return [f"{len(rows)} rows {what}; the first: {rows[0]}" for rows, what in kinds if rows]
+
     def warn(self, where: str) -> None:
-        """Log how many rows were skipped or repaired, with the first of each."""
-        for rows, what in ((self.bad_rows, "cannot be used and were skipped"), (self.repairs, "were repaired")):
-            if rows:
-                log.warning("%s: %d rows %s; the first: %s", where, len(rows), what, rows[0])
+        """Log what :meth:`lines` says."""
+        for line in self.lines():
+            log.warning("%s: %s", where, line)
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
