@@ -1,0 +1,101 @@
+"""From a plain configuration to the objects of a run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import lightning as L
+from hydra.utils import instantiate
+from lightning.pytorch.loggers import Logger
+
+from longdoc.app.data import DataSettings
+from longdoc.app.model import ModelSettings, check_windows
+from longdoc.errors import ConfigError, DataError
+from longdoc.text.documents import Document
+from longdoc.text.preprocess import Preprocessor
+from longdoc.text.tags import TagScheme
+from longdoc.training.data import DocumentDataModule
+from longdoc.training.ner import NERModule
+
+KEYS = ("data", "model", "windows", "aggregation", "optim", "trainer", "callbacks", "logger", "seed", "output_dir")
+
+
+@dataclass
+class Run:
+    """What a run is made of.
+
+    Args:
+        module: The model.
+        datamodule: The data.
+        callbacks: By the name they have in the configuration.
+        loggers: Where numbers go.
+        labels: Entity types.
+        slices: Names of gold slices.
+    """
+
+    module: NERModule
+    datamodule: DocumentDataModule
+    callbacks: dict[str, L.Callback]
+    loggers: list[Logger]
+    labels: tuple[str, ...]
+    slices: tuple[str, ...]
+
+
+def make(node: Mapping[str, Any]) -> Any:
+    """Build what ``_target_`` names, from plain containers."""
+    return instantiate(dict(node), _convert_="all")
+
+
+def complete(config: dict[str, Any]) -> dict[str, Any]:
+    """Check the top-level keys and fill in what depends on other settings."""
+    unknown = sorted(set(config) - set(KEYS))
+    if unknown:
+        raise ConfigError(f"{', '.join(unknown)}: no such key at the top level; expected {', '.join(KEYS)}")
+    optim = dict(config["optim"])
+    if optim["lr"] is None:
+        optim["lr"] = ModelSettings(name=config["model"]["name"]).default_lr
+    return {**config, "optim": optim}
+
+
+def build(config: dict[str, Any]) -> Run:
+    """Build the parts of a run; the seed must have been set before."""
+    data: DataSettings = make(config["data"])
+    model: ModelSettings = make(config["model"])
+    windower, optimizer = make(config["windows"]), make(config["optim"])
+    splits = data.splits()
+    encoder, tokenizer = model.encoder(document.text for document in splits["train"])
+    check_windows(windower, encoder, tokenizer)
+    labels, slices = labels_of(splits["train"]), slices_of(splits)
+    preprocessor = Preprocessor(tokenizer, windower, TagScheme(labels, model.tag_scheme), data.overlapping, data.language)
+    module = NERModule(
+        encoder,
+        preprocessor,
+        optimizer,
+        subword=model.subword,
+        aggregation=config["aggregation"]["method"],
+        dropout=model.dropout,
+        max_tokens_per_forward=model.max_tokens_per_forward,
+        slices=slices,
+    )
+    return Run(
+        module=module,
+        datamodule=data.datamodule(splits, preprocessor, config["seed"]),
+        callbacks={name: make(node) for name, node in config["callbacks"].items() if node is not None},
+        loggers=[make(node) for node in config["logger"].values() if node is not None],
+        labels=labels,
+        slices=slices,
+    )
+
+
+def labels_of(documents: Sequence[Document]) -> tuple[str, ...]:
+    """The entity types that a training split uses, sorted."""
+    labels = sorted({span.label for document in documents for span in document.spans or ()})
+    if not labels:
+        raise DataError("split train: expected annotated entities, got none; which field holds them? set data.fields.spans=NAME")
+    return tuple(labels)
+
+
+def slices_of(splits: Mapping[str, Sequence[Document]]) -> tuple[str, ...]:
+    """The slices that gold spans name, sorted."""
+    spans = (span for documents in splits.values() for document in documents for span in document.spans or ())
+    return tuple(sorted({span.slice for span in spans if span.slice is not None}))

@@ -1,0 +1,110 @@
+"""Settings of the data, and the documents they stand for."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from longdoc.app.corpus import generate
+from longdoc.errors import ConfigError, DataError
+from longdoc.text.alignment import OverlapPolicy
+from longdoc.text.documents import Document
+from longdoc.text.formats import ReadOptions, collect, read_splits
+from longdoc.text.preprocess import Preprocessor
+from longdoc.training.data import DocumentDataModule
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EmbeddedCorpus:
+    """A corpus that longdoc writes itself.
+
+    Args:
+        language: ISO 639-1 code.
+        num_train: Training documents.
+        num_dev: Documents that choose the best checkpoint.
+        num_test: Documents that are scored at the end.
+    """
+
+    language: str
+    num_train: int
+    num_dev: int
+    num_test: int
+
+    def splits(self, seed: int) -> dict[str, list[Document]]:
+        """Write the documents; the same seed gives the same ones."""
+        sizes = {"train": self.num_train, "dev": self.num_dev, "test": self.num_test}
+        return {split: generate(self.language, split, size, seed) for split, size in sizes.items()}
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Everything in ``conf/data``.
+
+    Args:
+        path: File or folder to read; None takes the embedded corpus.
+        format: Of the files; ``auto`` detects it.
+        fields: Our field name -> the name in the files; None leaves the usual one.
+        on_error: ``raise`` or ``skip`` bad rows.
+        tag_scheme: Of CoNLL files; ``auto`` detects it.
+        offset_unit: Of offsets in the files; ``auto`` detects it.
+        overlapping: What happens to gold spans that share words.
+        language: ISO 639-1 code for the sentence splitter.
+        seed: Of the split of a single file, and of the embedded corpus.
+        max_train_documents: Use only the first so many; None uses all.
+        max_tokens_per_batch: Budget of a training batch.
+        max_tokens_per_eval_batch: Budget of an evaluation batch.
+        count_overlap: Whether a word in two windows is learned in both.
+        num_workers: Processes that build batches.
+        corpus: Used while ``path`` is None.
+    """
+
+    path: str | None = None
+    format: str = "auto"
+    fields: Mapping[str, str | int | None] = field(default_factory=dict)
+    on_error: str = "raise"
+    tag_scheme: str = "auto"
+    offset_unit: str = "auto"
+    overlapping: OverlapPolicy = "error"
+    language: str = "en"
+    seed: int = 0
+    max_train_documents: int | None = None
+    max_tokens_per_batch: int = 2048
+    max_tokens_per_eval_batch: int = 16384
+    count_overlap: bool = True
+    num_workers: int = 0
+    corpus: EmbeddedCorpus | None = None
+
+    def splits(self) -> dict[str, list[Document]]:
+        """Read or write the documents of ``train``, ``dev`` and ``test``."""
+        if self.path is not None:
+            splits = self._read(self.path)
+        elif self.corpus is not None:
+            splits = self.corpus.splits(self.seed)
+        else:
+            raise ConfigError("data.path: expected a file or folder, got null; or choose an embedded corpus, data=legal_en")
+        if self.max_train_documents is not None:
+            splits["train"] = splits["train"][: self.max_train_documents]
+        for split in ("train", "dev"):
+            if not splits.get(split):
+                raise DataError(f"split {split}: expected at least one document, got none")
+        return splits
+
+    def _read(self, path: str) -> dict[str, list[Document]]:
+        named = {ours: theirs for ours, theirs in self.fields.items() if theirs is not None}
+        options = ReadOptions(named, task="ner", tag_scheme=self.tag_scheme, offset_unit=self.offset_unit)
+        return collect(read_splits(path, self.format, on_error=self.on_error, options=options, seed=self.seed))
+
+    def datamodule(
+        self, splits: Mapping[str, list[Document]], preprocessor: Preprocessor, seed: int
+    ) -> DocumentDataModule:
+        """Serve the documents to a Trainer; ``seed`` orders the training windows."""
+        return DocumentDataModule(
+            splits,
+            preprocessor,
+            max_tokens_per_batch=self.max_tokens_per_batch,
+            max_tokens_per_eval_batch=self.max_tokens_per_eval_batch,
+            count_overlap=self.count_overlap,
+            num_workers=self.num_workers,
+            seed=seed,
+        )

@@ -1,0 +1,86 @@
+"""Settings of the model, and the encoder they stand for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from longdoc.errors import ConfigError
+from longdoc.models.encoder import Encoder, input_limit, load_encoder
+from longdoc.models.scratch import scratch_encoder, train_tokenizer
+from longdoc.models.tagging import Subword
+from longdoc.text.tags import Scheme
+from longdoc.text.tokens import WordTokenizer
+from longdoc.text.windows import Windower
+
+
+@dataclass(frozen=True)
+class ScratchSettings:
+    """An encoder trained from scratch.
+
+    Args:
+        vocab_size: Entries of its tokenizer, which is trained on the training split.
+        width: Of its vectors.
+        num_layers: Transformer layers.
+        num_heads: Attention heads a layer.
+        dropout: Probability in [0, 1).
+    """
+
+    vocab_size: int = 8000
+    width: int = 192
+    num_layers: int = 4
+    num_heads: int = 6
+    dropout: float = 0.1
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Everything in ``conf/model``.
+
+    Args:
+        name: Hub name or folder of a pretrained encoder; None trains one from scratch.
+        trust_remote_code: Whether code that comes with the weights may run.
+        attention_dropout: Of the encoder; 0 keeps the fast kernel on a CPU, None leaves a pretrained encoder's own.
+        subword: How the tokens of a word become its vector.
+        dropout: Before the last layer.
+        tag_scheme: ``BIOES`` or ``IOB2``.
+        max_tokens_per_forward: Budget of one forward pass in evaluation.
+        scratch: Used while ``name`` is None.
+    """
+
+    name: str | None = None
+    trust_remote_code: bool = False
+    attention_dropout: float | None = 0.0
+    subword: Subword = "first"
+    dropout: float = 0.1
+    tag_scheme: Scheme = "BIOES"
+    max_tokens_per_forward: int = 8192
+    scratch: ScratchSettings | None = None
+
+    @property
+    def default_lr(self) -> float:
+        """Learning rate where none is set: weights from nowhere take larger steps than pretrained ones."""
+        return 1e-3 if self.name is None else 5e-5
+
+    def encoder(self, training_texts: Iterable[str]) -> tuple[Encoder, WordTokenizer]:
+        """Load the pretrained encoder, or build one and train its tokenizer."""
+        if self.name is not None:
+            return load_encoder(self.name, self.attention_dropout, self.trust_remote_code)
+        if self.scratch is None:
+            raise ConfigError("model.name: expected a hub name or a folder, got null; or choose model=scratch")
+        tokenizer = train_tokenizer(training_texts, self.scratch.vocab_size)
+        encoder = scratch_encoder(
+            tokenizer,
+            width=self.scratch.width,
+            num_layers=self.scratch.num_layers,
+            num_heads=self.scratch.num_heads,
+            dropout=self.scratch.dropout,
+            attention_dropout=self.attention_dropout or 0.0,
+        )
+        return encoder, tokenizer
+
+
+def check_windows(windower: Windower, encoder: Encoder, tokenizer: WordTokenizer) -> None:
+    """Refuse windows that the encoder cannot take."""
+    limit, source = input_limit(encoder.model)
+    if windower.size_tokens is None and limit is not None:
+        raise ConfigError(f"windows.size_tokens=null: {source} allows {limit} tokens; set windows.size_tokens={limit} or less")
+    windower.check(tokenizer.num_special, limit, source)

@@ -1,0 +1,44 @@
+"""Hints of Lightning that say nothing about a longdoc run."""
+
+import logging
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_LOG_LINES = re.compile(r"GPU available|TPU available|HPU available|Tip: |Trainer.fit. stopped|LOCAL_RANK|Loading .train_dataloader.")
+_LOGGERS = ("lightning.pytorch.utilities.rank_zero", "lightning.pytorch.accelerators.cuda")
+_WARNINGS = (
+    r".*does not have many workers which may be a bottleneck.*",
+    r".*Checkpoint directory .* exists and is not empty.*",
+    r".*number of training batches .* is smaller than the logging interval.*",
+    r".*Experiment logs directory .* exists and is not empty.*",
+    r".*overridden .transfer_batch_to_device. in .LightningModule. but have passed in a .LightningDataModule.*",
+    r".*isinstance\(treespec, LeafSpec\). is deprecated.*",
+)
+
+
+def _wanted(record: logging.LogRecord) -> bool:
+    return not _LOG_LINES.search(record.getMessage())
+
+
+@contextmanager
+def quieten() -> Iterator[None]:
+    """Leave out a few named log lines and warnings; all others come through, each once."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    lightning_logger = logging.getLogger("lightning")
+    own_handlers = list(lightning_logger.handlers) if logging.getLogger().hasHandlers() else []
+    for handler in own_handlers:
+        lightning_logger.removeHandler(handler)
+    for logger in loggers:
+        logger.addFilter(_wanted)
+    try:
+        with warnings.catch_warnings():
+            for message in _WARNINGS:
+                warnings.filterwarnings("ignore", message=message)
+            yield
+    finally:
+        for handler in own_handlers:
+            lightning_logger.addHandler(handler)
+        for logger in loggers:
+            logger.removeFilter(_wanted)

@@ -1,0 +1,103 @@
+"""One training run: build, fit, test the best checkpoint, report."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import yaml
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import instantiate
+from lightning.pytorch.callbacks import ModelCheckpoint
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from longdoc.app.build import Run, build, complete
+from longdoc.app.quiet import quieten
+from longdoc.app.report import count_lost, evaluate, lost_line, print_report, speed_line
+from longdoc.app.targets import check_targets
+from longdoc.callbacks import ResultCollector, Throughput
+from longdoc.errors import ConfigError
+from longdoc.training.checkpoint import load
+
+
+def run(config: DictConfig) -> float:
+    """Run a composed configuration; returns the best dev F1, for sweepers."""
+    choices = HydraConfig.get().runtime.choices if HydraConfig.initialized() else {}
+    plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    return train(plain, {name: choices.get(name) for name in ("recipe", "strategy")})["dev"]["best_f1"]
+
+
+def train(config: dict[str, Any], choices: dict[str, str | None] | None = None) -> dict[str, Any]:
+    """Train and test by a plain configuration.
+
+    Args:
+        config: As ``conf/config.yaml`` composes it.
+        choices: Kept in ``metrics.json``: names of the recipe and the strategy.
+
+    Returns:
+        What ``metrics.json`` holds.
+    """
+    check_targets(config)
+    config = complete(config)
+    output = Path(config["output_dir"])
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    with quieten():
+        L.seed_everything(config["seed"], workers=True, verbose=False)
+        parts = build(config)
+        metrics = {**(choices or {}), "seed": config["seed"], **fit_and_test(config, parts)}
+    (output / "metrics.json").write_text(json.dumps(metrics, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    Console().print(f"Everything is in {output}", soft_wrap=True, highlight=False)
+    return metrics
+
+
+def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
+    """Fit, then test the checkpoint that was best on dev, and print the report."""
+    console = Console()
+    collector = ResultCollector()
+    trainer: L.Trainer = instantiate(
+        config["trainer"],
+        callbacks=[*parts.callbacks.values(), collector],
+        logger=parts.loggers or False,
+        default_root_dir=config["output_dir"],
+        _convert_="object",
+    )
+    console.print(_introduction(parts), soft_wrap=True, highlight=False)
+    trainer.fit(parts.module, datamodule=parts.datamodule)
+    best = _best_checkpoint(parts)
+    train_split = parts.datamodule.encoded("train")
+    metrics: dict[str, Any] = {
+        "dev": {"best_f1": float(best.best_model_score)},
+        "train": {"num_documents": len(train_split), "lost": count_lost(x for document in train_split for x in document.lost)},
+    }
+    num_gold = sum(len(document.document.spans or ()) for document in train_split)
+    if parts.datamodule.splits.get("test"):
+        # Tested is the file that users will predict with, not the weights in memory.
+        tested = load(best.best_model_path)
+        tested.max_tokens_per_forward = parts.module.max_tokens_per_forward
+        trainer.test(tested, datamodule=parts.datamodule, verbose=False)
+        lengths = {e.document.id: len(e.token_ids) for e in parts.datamodule.encoded("test")}
+        metrics["test"] = evaluate(collector.results, lengths, parts.labels, parts.slices)
+        print_report(metrics["test"], "test", console)
+    else:
+        console.print("There is no test split, so nothing was tested")
+    console.print(lost_line(metrics["train"]["lost"], num_gold, "train"), soft_wrap=True)
+    clocks = [callback for callback in parts.callbacks.values() if isinstance(callback, Throughput)]
+    if clocks:
+        metrics["speed"] = clocks[0].summary()
+        console.print(speed_line(metrics["speed"]), soft_wrap=True)
+    return metrics
+
+
+def _introduction(parts: Run) -> str:
+    sizes = ", ".join(f"{len(documents)} {split}" for split, documents in parts.datamodule.splits.items())
+    parameters = sum(p.numel() for p in parts.module.parameters()) / 1e6
+    return f"Documents: {sizes}. Labels: {', '.join(parts.labels)}. Parameters: {parameters:.1f} M."
+
+
+def _best_checkpoint(parts: Run) -> ModelCheckpoint:
+    for callback in parts.callbacks.values():
+        if isinstance(callback, ModelCheckpoint) and callback.best_model_path:
+            return callback
+    raise ConfigError("callbacks: no checkpoint was written; expected callbacks.best and at least one validation in training")

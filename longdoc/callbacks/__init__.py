@@ -1,0 +1,14 @@
+"""Callbacks for any Lightning Trainer; they know no module or model of longdoc."""
+
+from longdoc.callbacks.documents import PredictionWriter, ResultCollector
+from longdoc.callbacks.progress import PlainProgress, progress_bar
+from longdoc.callbacks.throughput import Throughput, peak_memory_bytes
+
+__all__ = [
+    "PlainProgress",
+    "PredictionWriter",
+    "ResultCollector",
+    "Throughput",
+    "peak_memory_bytes",
+    "progress_bar",
+]

@@ -1,0 +1,99 @@
+"""Callbacks that read what evaluation steps say of documents: a list of ``DocumentResult``."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import lightning as L
+
+from longdoc.errors import ConfigError
+from longdoc.text.results import DocumentResult
+
+
+def document_results(outputs: Any, who: str) -> Sequence[DocumentResult]:
+    """Check that a step returned results of documents."""
+    if isinstance(outputs, (list, tuple)) and all(isinstance(output, DocumentResult) for output in outputs):
+        return outputs
+    raise ConfigError(f"{who}: expected test_step and predict_step to return a list of DocumentResult, got {type(outputs).__name__}")
+
+
+def prediction_line(result: DocumentResult) -> str:
+    """One line of ``predictions.jsonl``, without its end: id, spans with start, end, label and score."""
+    spans = [
+        {"start": s.start, "end": s.end, "label": s.label, "score": None if s.score is None else round(s.score, 4)}
+        for s in result.predicted
+    ]
+    row: dict[str, Any] = {"id": result.id, "spans": spans}
+    if result.truncated:
+        row["truncated"] = True
+    return json.dumps(row, ensure_ascii=False)
+
+
+class PredictionWriter(L.Callback):
+    """Writes one JSON line for each document that is tested or predicted, as it comes.
+
+    Args:
+        path: The file; it is written anew each time.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._file: IO[str] | None = None
+
+    def _open(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.open("w", encoding="utf-8")
+
+    def _write(self, outputs: Any) -> None:
+        assert self._file is not None
+        for result in document_results(outputs, "PredictionWriter"):
+            self._file.write(prediction_line(result) + "\n")
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Begin the file."""
+        self._open()
+
+    def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Begin the file."""
+        self._open()
+
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
+        """Write the documents of a batch."""
+        self._write(outputs)
+
+    def on_predict_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
+        """Write the documents of a batch."""
+        self._write(outputs)
+
+    def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Close the file."""
+        self._close()
+
+    def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Close the file."""
+        self._close()
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
+        """Keep what was written so far."""
+        self._close()
+
+
+class ResultCollector(L.Callback):
+    """Keeps the results of the latest test run in ``results``."""
+
+    def __init__(self) -> None:
+        self.results: list[DocumentResult] = []
+
+    def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Forget the run before."""
+        self.results = []
+
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
+        """Keep the documents of a batch."""
+        self.results.extend(document_results(outputs, "ResultCollector"))

@@ -1,0 +1,121 @@
+"""Speed and memory of a run."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import lightning as L
+import torch
+
+from longdoc.callbacks.documents import document_results
+from longdoc.errors import ConfigError
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+
+def peak_memory_bytes(device: torch.device) -> int | None:
+    """Most memory in use so far: of a CUDA device what torch allocated there, else of the process. None if not known."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    if resource is None:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def num_batch_tokens(batch: Any) -> int:
+    """Tokens in a training batch, padding not counted: an object or mapping with ``input_ids``, perhaps ``attention_mask``."""
+    mapping = batch if isinstance(batch, Mapping) else vars(batch) if hasattr(batch, "__dict__") else {}
+    if mapping.get("attention_mask") is not None:
+        return int(mapping["attention_mask"].sum())
+    if mapping.get("input_ids") is not None:
+        return int(mapping["input_ids"].numel())
+    raise ConfigError(f"Throughput: expected a batch with input_ids, got {type(batch).__name__}")
+
+
+class Throughput(L.Callback):
+    """Counts tokens a second in training and test, waiting for data included, and the peak of memory.
+
+    The training rate is logged each epoch as ``train/tokens_per_second``; everything is in ``summary()``.
+    """
+
+    def __init__(self) -> None:
+        self.train_tokens = self.test_tokens = 0
+        self.train_seconds = self.test_seconds = 0.0
+        self.peak_memory_bytes: int | None = None
+        self._since = 0.0
+        self._epoch_start = (0, 0.0)
+
+    def summary(self) -> dict[str, float | int | None]:
+        """Seconds, tokens a second and peak memory; None for what did not happen."""
+        return {
+            "train_seconds": round(self.train_seconds, 2),
+            "train_tokens_per_second": _rate(self.train_tokens, self.train_seconds),
+            "test_seconds": round(self.test_seconds, 2),
+            "test_tokens_per_second": _rate(self.test_tokens, self.test_seconds),
+            "peak_memory_mb": None if self.peak_memory_bytes is None else round(self.peak_memory_bytes / 2**20),
+        }
+
+    def _start(self) -> None:
+        self._since = time.perf_counter()
+
+    def _stop(self) -> float:
+        return time.perf_counter() - self._since
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Begin anew."""
+        self.train_tokens, self.train_seconds = 0, 0.0
+
+    def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Start the clock."""
+        self._epoch_start = (self.train_tokens, self.train_seconds)
+        self._start()
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+        """Count the tokens of a batch."""
+        self.train_tokens += num_batch_tokens(batch)
+
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Stop the clock: validation is no training."""
+        if trainer.training or trainer.state.fn == "fit":
+            self.train_seconds += 0.0 if trainer.sanity_checking else self._stop()
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Go on counting."""
+        self._start()
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Log the rate of the epoch."""
+        self.train_seconds += self._stop()
+        tokens, seconds = self.train_tokens - self._epoch_start[0], self.train_seconds - self._epoch_start[1]
+        self.log("train/tokens_per_second", tokens / max(seconds, 1e-9), reduce_fx="sum", sync_dist=trainer.world_size > 1)
+
+    def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Note the peak of memory."""
+        self.peak_memory_bytes = peak_memory_bytes(pl_module.device)
+
+    def on_test_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Start the clock."""
+        self.test_tokens, self.test_seconds = 0, 0.0
+        self._start()
+
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
+        """Count the tokens that went through the encoder."""
+        self.test_tokens += sum(result.num_tokens for result in document_results(outputs, "Throughput"))
+
+    def on_test_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Stop the clock."""
+        self.test_seconds = self._stop()
+
+    def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Note the peak of memory."""
+        peak = peak_memory_bytes(pl_module.device)
+        self.peak_memory_bytes = peak if self.peak_memory_bytes is None else max(self.peak_memory_bytes, peak or 0)
+
+
+def _rate(tokens: int, seconds: float) -> float | None:
+    return round(tokens / seconds, 1) if seconds > 0 else None
