@@ -6,7 +6,7 @@ Shapes: B rows, L tokens of a row, H heads, D width, E width of a head.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors, trainers
@@ -17,12 +17,16 @@ from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from longdoc.attention.positions import rope, rope_angles, sinusoidal
 from longdoc.errors import ConfigError
 from longdoc.models.encoder import Encoder
 from longdoc.text.tokens import WordTokenizer
 
 _SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 _PAD_ID, _UNK_ID, _START_ID, _END_ID = range(4)
+
+ScratchPositions = Literal["rope", "learned", "sinusoidal", "none", "alibi"]
+SCRATCH_POSITIONS = ("rope", "learned", "sinusoidal", "none", "alibi")
 
 
 class ScratchConfig(PreTrainedConfig):
@@ -38,8 +42,37 @@ class ScratchConfig(PreTrainedConfig):
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.0
     initializer_range: float = 0.02
+    positions: str = "rope"
+    max_position_embeddings: int | None = None
     rope_base: float = 10000.0
+    scale_scores: bool = True
     pad_token_id: int | None = _PAD_ID
+
+
+class ScratchEmbeddings(nn.Module):
+    """Token vectors, and the position vectors of ``learned`` and ``sinusoidal`` positions."""
+
+    def __init__(self, config: ScratchConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        self.position_embeddings = None
+        if config.positions == "learned":
+            if config.max_position_embeddings is None:
+                raise ConfigError("positions='learned': expected max_position_embeddings, got None; set the longest window")
+            self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, input_ids: Tensor, position_ids: Tensor) -> Tensor:
+        """Embed tokens. *Shape:* (B, L, D)."""
+        x_BLD = self.word_embeddings(input_ids)
+        if self.position_embeddings is not None:
+            x_BLD = x_BLD + self.position_embeddings(position_ids)
+        elif self.config.positions == "sinusoidal":
+            table = sinusoidal(int(position_ids.max()) + 1, self.config.hidden_size).to(x_BLD)
+            # Token vectors start at initializer_range; the table is brought to their size.
+            x_BLD = x_BLD + self.config.initializer_range * table[position_ids]
+        return self.dropout(x_BLD)
 
 
 class ScratchLayer(nn.Module):
@@ -58,21 +91,23 @@ class ScratchLayer(nn.Module):
         self.down = nn.Linear(config.intermediate_size, config.hidden_size)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, x_BLD: Tensor, mask: Any, rotation: tuple[Tensor, Tensor], extra: dict[str, Any]) -> Tensor:
+    def forward(self, x_BLD: Tensor, mask: Any, angles: tuple[Tensor, Tensor] | None, extra: dict[str, Any]) -> Tensor:
         """Apply attention, then the feed-forward network. *Shape:* (B, L, D)."""
         B, L, D = x_BLD.shape
         qkv = self.qkv(self.attention_norm(x_BLD)).view(B, L, 3, -1, self.head_width).permute(2, 0, 3, 1, 4)
         q_BHLE, k_BHLE, v_BHLE = qkv.unbind(0)
         attend = ALL_ATTENTION_FUNCTIONS[self.config._attn_implementation]
         dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
+        if angles is not None:
+            q_BHLE, k_BHLE = rope(q_BHLE, angles), rope(k_BHLE, angles)
         seen_BLHE, _ = attend(
             self,
-            rotate(q_BHLE, rotation),
-            rotate(k_BHLE, rotation),
+            q_BHLE,
+            k_BHLE,
             v_BHLE,
             mask,
             dropout=dropout,
-            scaling=self.head_width**-0.5,
+            scaling=self.head_width**-0.5 if self.config.scale_scores else 1.0,
             is_causal=False,
             **extra,
         )
@@ -81,7 +116,7 @@ class ScratchLayer(nn.Module):
 
 
 class ScratchModel(PreTrainedModel):
-    """A pre-norm transformer encoder with rotary positions."""
+    """A pre-norm transformer encoder."""
 
     config_class = ScratchConfig
     config: ScratchConfig
@@ -93,12 +128,13 @@ class ScratchModel(PreTrainedModel):
 
     def __init__(self, config: ScratchConfig) -> None:
         super().__init__(config)
-        if config.hidden_size % (2 * config.num_attention_heads):
+        if config.hidden_size % config.num_attention_heads:
             raise ConfigError(
-                f"model.width={config.hidden_size}: expected a multiple of twice model.num_heads={config.num_attention_heads}"
+                f"model.scratch.width={config.hidden_size}: expected a multiple of num_heads={config.num_attention_heads}"
             )
-        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        if config.positions not in SCRATCH_POSITIONS:
+            raise ConfigError(f"model.scratch.positions={config.positions!r}: expected one of {SCRATCH_POSITIONS}")
+        self.embeddings = ScratchEmbeddings(config)
         self.layers = nn.ModuleList(ScratchLayer(config, i) for i in range(config.num_hidden_layers))
         self.norm = nn.LayerNorm(config.hidden_size)
         self.post_init()
@@ -109,11 +145,11 @@ class ScratchModel(PreTrainedModel):
 
     def get_input_embeddings(self) -> nn.Embedding:
         """The token table, under the name Hugging Face looks for."""
-        return self.word_embeddings
+        return self.embeddings.word_embeddings
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
         """Replace the token table."""
-        self.word_embeddings = value
+        self.embeddings.word_embeddings = value
 
     def forward(
         self,
@@ -130,37 +166,17 @@ class ScratchModel(PreTrainedModel):
             position_ids: Position of each token; counted along the row by default. *Shape:* (B, L).
             extra: For the attention function.
         """
-        x_BLD = self.dropout(self.word_embeddings(input_ids))
         if position_ids is None:
             position_ids = torch.arange(input_ids.shape[1], device=input_ids.device)[None, :]
-        rotation = rotation_table(position_ids, self.config.hidden_size // self.config.num_attention_heads, self.config.rope_base)
+        x_BLD = self.embeddings(input_ids, position_ids)
+        angles = None
+        if self.config.positions == "rope":
+            head_width = self.config.hidden_size // self.config.num_attention_heads
+            angles = rope_angles(position_ids, head_width, self.config.rope_base)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=x_BLD, attention_mask=attention_mask)
         for layer in self.layers:
-            x_BLD = layer(x_BLD, mask, rotation, extra)
+            x_BLD = layer(x_BLD, mask, angles, extra)
         return BaseModelOutput(last_hidden_state=self.norm(x_BLD))
-
-
-def rotation_table(position_ids: Tensor, head_width: int, base: float) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of the rotary angles. **Source:** Su et al. (2021), equation 15.
-
-    Args:
-        position_ids: *Shape:* (B, L).
-        head_width: E, even.
-        base: Of the geometric series of wavelengths.
-
-    Returns:
-        Two tensors. *Shape:* (B, 1, L, E / 2).
-    """
-    powers = torch.arange(0, head_width, 2, device=position_ids.device, dtype=torch.float32) / head_width
-    angles = position_ids[:, None, :, None].float() * base**-powers
-    return angles.cos(), angles.sin()
-
-
-def rotate(x_BHLE: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    """Turn each pair (i, i + E / 2) of a head by the angle of its position. *Shape:* (B, H, L, E)."""
-    cos, sin = (table.to(x_BHLE.dtype) for table in rotation)
-    first, second = x_BHLE.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int = 8000) -> WordTokenizer:
@@ -194,8 +210,23 @@ def scratch_encoder(
     num_heads: int = 6,
     dropout: float = 0.1,
     attention_dropout: float = 0.0,
+    positions: ScratchPositions = "rope",
+    max_tokens: int | None = None,
+    scale_scores: bool = True,
 ) -> Encoder:
-    """Build the from-scratch encoder for a tokenizer, with random weights."""
+    """Build the from-scratch encoder for a tokenizer, with random weights.
+
+    Args:
+        tokenizer: Of the corpus.
+        width: D.
+        num_layers: Transformer layers.
+        num_heads: Attention heads a layer; divides the width.
+        dropout: Of token vectors and of what layers add.
+        attention_dropout: Of attention weights; 0 keeps the fast kernel on a CPU.
+        positions: How tokens know their place; ``alibi`` and ``none`` add nothing to the token vectors.
+        max_tokens: Longest segment, needed for ``learned``.
+        scale_scores: Whether scores are divided by the square root of the head's width.
+    """
     config = ScratchConfig(
         vocab_size=tokenizer.vocab_size,
         hidden_size=width,
@@ -204,6 +235,9 @@ def scratch_encoder(
         intermediate_size=4 * width,
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=attention_dropout,
+        positions=positions,
+        max_position_embeddings=max_tokens,
+        scale_scores=scale_scores,
         pad_token_id=tokenizer.pad_id,
     )
     return Encoder(ScratchModel(config), tokenizer.pad_id)
