@@ -27,6 +27,7 @@ from longdoc.text.documents import Document, Span
 from longdoc.text.formats import DocumentSource, ReadReport
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
 from longdoc.text.windows import Windows
+from longdoc.training.hub import TableSource
 
 log = logging.getLogger(__name__)
 
@@ -284,6 +285,9 @@ def source_key(source: DocumentSource) -> str:
     digest = hashlib.blake2b(digest_size=16)
     options = {**asdict(source.options), "labels": sorted(source.options.labels or ())}
     digest.update(json.dumps([options, source.on_error, repr(source.keeps), code_version()], sort_keys=True).encode())
+    if isinstance(source, TableSource):
+        digest.update(source.key.encode())
+        return digest.hexdigest()
     for path, name in source.files:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():

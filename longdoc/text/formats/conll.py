@@ -199,6 +199,26 @@ def _take_token(draft: _Draft, line: str, number: int, opens: bool, layout: _Lay
     draft.opens.append(opens)
 
 
+def row_of_tokens(line: int, identifier: object, tokens: list[str], tags: list[str], scheme: str) -> RawRow:
+    """Make the row of a document that is given as tokens and tags instead of as lines.
+
+    Args:
+        line: To report.
+        identifier: Of the document, None if it has none.
+        tokens: Joined by one space each.
+        tags: As many as tokens, ``O`` or ``PREFIX-LABEL``.
+        scheme: Of the tags.
+    """
+    draft = _Draft(line, tokens=tokens, tags=tags, lines=[line] * len(tokens))
+    draft.opens = [i == 0 for i in range(len(tokens))]
+    if len(tokens) != len(tags):
+        draft.problems.append((line, f"{len(tokens)} tokens but {len(tags)} tags"))
+    draft.problems += [(line, f"{tag!r:.60} is no tag") for tag in tags if not _TAG.fullmatch(tag)][:1]
+    row = _finished(draft, scheme)
+    row.id = identifier
+    return row
+
+
 def _finished(draft: _Draft, scheme: str) -> RawRow:
     """Put the text together, give the tokens their offsets and the chunks their spans."""
     row = RawRow(draft.line, draft.id, "", [], problems=draft.problems, offset_unit="codepoint")

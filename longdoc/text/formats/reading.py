@@ -108,11 +108,16 @@ class DocumentSource:
         all bad rows when it raises, so that one error names them all.
         """
         seen: set[str] = set()
-        for path, name in self.files:
-            for item in check_rows(READERS[name](path, self.options), path, self.options, seen):
+        for path, rows in self.raw_rows():
+            for item in check_rows(rows, path, self.options, seen):
                 everything = self.keeps is None or (self.on_error == "raise" and type(item) is BadRow)
                 if everything or self.keeps(str(item.id)):  # type: ignore[misc]
                     yield item
+
+    def raw_rows(self) -> Iterator[tuple[Path, Iterator[RawRow]]]:
+        """Yield each file with its rows as they stand there."""
+        for path, name in self.files:
+            yield path, READERS[name](path, self.options)
 
 
 def read(

@@ -88,11 +88,22 @@ def read_splits(
             raise DataError(f"{error}; looked for files named {wanted}, or one set of documents to split") from None
         return _split(whole, ("train", "dev", "test"), seed)
     found = {name: read(entry, format, fields, on_error, task, options) for name, entry in named.items()}
+    return complete_splits(found, str(path), seed)
+
+
+def complete_splits(found: dict[str, DocumentSource], where: str, seed: int) -> dict[str, DocumentSource]:
+    """Set a dev split apart from train where there is none, and say what is missing.
+
+    Args:
+        found: The splits there are.
+        where: What they were found in, for the log.
+        seed: Of the hash.
+    """
     if "train" in found and "dev" not in found:
-        log.warning("%s: no dev split; a tenth of train is set apart by a hash of the ids", path)
+        log.warning("%s: no dev split; a tenth of train is set apart by a hash of the ids", where)
         found |= _split(found["train"], ("train", "dev"), seed)
     if "test" not in found:
-        log.warning("%s: no test split", path)
+        log.warning("%s: no test split", where)
     return {name: found[name] for name in SPLIT_NAMES if name in found}
 
 
