@@ -11,15 +11,15 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.linear_model import SGDClassifier
 
 from longdoc.app.corpus import LANGUAGES, generate
-from longdoc.app.corpus.writer import WORD
 from longdoc.text.documents import Document
+from longdoc.text.words import split_words
 
 Key = tuple[int, int, str]
 
 
 def words(text: str) -> list[tuple[int, int]]:
-    """Word offsets, in the corpus's own sense of a word."""
-    return [match.span() for match in WORD.finditer(text)]
+    """Word offsets as plain numbers."""
+    return [(start, end) for start, end in split_words(text).tolist()]
 
 
 def gazetteer(train: Sequence[Document], test: Sequence[Document]) -> list[set[Key]]:

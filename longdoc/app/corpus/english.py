@@ -3,10 +3,9 @@
 # Every table here is dealt out to the splits item by item: no split sees a name or a phrasing of another.
 DEALT: dict[str, tuple[str, ...]] = {
     "rime": (
-        "ad", "al", "am", "an", "ar", "arn", "as", "el", "en", "er", "ex", "il", "in", "is", "ol", "om", "on", "or", "orn", "ud",
-        "ul", "un", "ur", "us", "ack", "amb", "and", "ark", "art", "elm", "end", "ern", "ick", "ind", "ing", "oak", "old", "ond",
-        "orb", "ost", "oul", "ound", "uck", "umb", "und", "urn", "ey", "ay", "aw", "ow", "ead", "eath", "edge", "eld",
-        "air", "aven", "ever", "iver", "over", "illing", "addle", "anner", "ather",
+        "ad", "al", "am", "an", "ar", "arn", "ather", "el", "en", "er", "eld", "il", "in", "ing", "ol", "om", "on", "or", "orn", "ul",
+        "ur", "us", "ack", "amb", "and", "ark", "edge", "elm", "end", "ern", "ind", "oak", "old", "ond", "ost", "oul", "ound", "und",
+        "urn", "ey", "ay", "aw", "ow", "eath", "air", "aven", "ever", "iver", "over", "illing", "addle", "anner", "enn", "arl",
     ),
     "male": (
         "Adam", "Edward", "Martin", "Hugh", "Oliver", "Peter", "Simon", "Victor", "George", "Leonard", "Daniel", "Julian",
@@ -98,41 +97,31 @@ DEALT: dict[str, tuple[str, ...]] = {
         "the storage of frozen fish", "the dissolution of an agency", "an option over farm land", "the supply of steel pipes",
         "a contract to dredge a canal", "the hire of three cranes", "the purchase of a foundry", "a policy on a barn",
     ),
-    "claimant_opens": (
-        "It is convenient to begin with the [case|account] of the claimants.",
-        "The claimants put their case in this way.",
-        "I take next what was said from the claimants' side.",
-        "On the claimants' account events went as follows.",
-        "The version given by the claimants was short.",
-        "The pleaded case for the claimants rests on the correspondence, and it was set out at some length.",
-        "So far as the claimants are concerned, the story is a simple one.",
-        "The particulars of claim, signed by the claimants, tell the following story.",
-        "From the [point of view|standpoint] of the claimants, little of this was controversial.",
-        "The claimants' position has not always been the same.",
-        "There is first the [stance|attitude] taken by the claimants at trial.",
-        "As claimants, they carried the burden of proof and accepted it.",
-        "The claim is put by the claimants on a narrow footing.",
-        "In their reply the claimants went further.",
-        "What the claimants have to say on this can be [summarised|stated] briefly.",
-        "Those who claim were not of one mind, but the claimants' case was this.",
-    ),
-    "defendant_opens": (
-        "It is convenient to begin with the [case|account] of the defendants.",
-        "The defendants answered in this way.",
-        "I take next what was said from the defendants' side.",
-        "On the defendants' account events went as follows.",
-        "The version given by the defendants was short.",
-        "The pleaded defence rests on the correspondence, and the defendants set it out at some length.",
-        "So far as the defendants are concerned, the story is a simple one.",
-        "The defence, signed by the defendants, tells the following story.",
-        "From the [point of view|standpoint] of the defendants, little of this was controversial.",
-        "The defendants' position has not always been the same.",
-        "There is then the [stance|attitude] taken by the defendants at trial.",
-        "As defendants, they did not have to prove anything, and said so.",
-        "The defence is put by the defendants on a narrow footing.",
-        "In their rejoinder the defendants went further.",
-        "What the defendants have to say on this can be [summarised|stated] briefly.",
-        "Those who resist the claim were not of one mind, but the defendants' case was this.",
+    "role_opens": (
+        "It is convenient to begin with what {who} said.",
+        "{who!} put the matter in this way.",
+        "I take next the version of {who}.",
+        "As {who} told it, events went as follows.",
+        "The account given by {who} was [short|plain|confused|clear].",
+        "As to the {thing}, {who} took the following position.",
+        "Next, the {thing} as seen by {who}.",
+        "From {who} came a [careful|brief|confused] account of the {thing}.",
+        "The {thing} was treated by {who} at some length.",
+        "What {who} had to say about the {thing} can be stated briefly.",
+        "So far as {who} can be followed, the {thing} came first.",
+        "Of the {thing} {who} made rather a lot.",
+        "On a [fair|close|first] reading, {who} said no more than this.",
+        "{who!} did not always say the same.",
+        "It is time to hear {who} on the {thing}.",
+        "I summarise in a few lines what was said by {who}.",
+        "There is next the attitude of {who} to the {thing}.",
+        "{who!} spoke of the {thing} and of the {thing}.",
+        "The papers contain a [full|short] note of what {who} said.",
+        "Then {who} came to the {thing}.",
+        "No better summary can be given than that of {who}.",
+        "{who!} began with the {thing}.",
+        "The words of {who} about the {thing} were [few|plain|careful].",
+        "I pass on to {who}, for whom the {thing} mattered most.",
     ),
     "witness_opens": (
         "I turn to the oral evidence. The witnesses were {X.full} and {Y.full}.",
@@ -300,6 +289,55 @@ DEALT: dict[str, tuple[str, ...]] = {
         "A copy of {statute} lay on the table, and {X} referred to it.",
         "{X} gave no weight to the rumours.",
     ),
+    "tells": (
+        "{X} {verb} that {clause}.",
+        "{lead} {X} {verb} that {clause}.",
+        "{lead}, {X} {verb}, {clause}.",
+        "{X}, {manner}, {verb} that {clause}.",
+        "{X} {verb} only that {clause}.",
+        "That {clause} is what {X} {verb}.",
+        "{manner!}, {X} {verb} that {clause}.",
+        "{X} first {verb} that {clause} and then that {clause}.",
+        "What {X} {verb} was that {clause}.",
+        "Though {clause}, {X} {verb} that {clause}.",
+        "{X} also {verb} that {clause}, and no more.",
+        "As {X} {verb}, {clause}.",
+        "Since {clause}, {X} {verb} that {clause}.",
+        "{X} never {verb} that {clause}.",
+        "If {clause}, it was because, as {X} {verb}, {clause}.",
+        "{lead} {X} {verb} that {clause}, but not that {clause}.",
+    ),
+    "verb": (
+        "said", "accepted", "denied", "thought", "recalled", "insisted", "conceded", "maintained", "repeated", "suggested",
+        "remembered", "confirmed", "supposed", "believed", "noted", "stressed", "admitted", "assumed", "agreed", "remarked",
+        "feared", "expected", "understood", "replied", "saw", "held", "hoped", "added", "explained", "wrote", "observed", "claimed",
+    ),
+    "lead": (
+        "In the end", "On this point", "With some hesitation", "When pressed", "From the beginning", "More than once",
+        "In a letter of {date}", "By {date}", "On {date}", "After the visit to {place}", "As to the {thing}", "About the {thing}",
+        "Having read {statute}", "Looking at {statute}", "Without the {thing}", "Before {date}", "Until {date}",
+        "In spite of the {thing}", "Once the {thing} was {quality}", "Some time after {date}", "Over the {thing}", "Up to then",
+        "With regard to {statute}", "At this stage", "Offered {amount}", "Asked for {amount}", "Under {statute}", "At {place}",
+        "Because of the {thing}", "A week after {date}", "For want of {amount}", "Faced with the {thing}",
+    ),
+    "manner": (
+        "with some force", "without much conviction", "rather late", "at the outset", "quite properly", "in plain words", "not for the "
+        "first time", "after a pause", "with a good deal of heat", "in passing", "on reflection", "at greater length", "for what it is "
+        "worth", "all the same", "in so many words", "to be fair",
+    ),
+    "clause": (
+        "the {thing} was {quality}", "{amount} had been paid for the {thing}", "the {thing} and the {thing} were {quality}",
+        "nobody had asked for the {thing}", "the {thing} arrived on {date}", "the {thing} would cost {amount}",
+        "the {thing} was left at {place}", "the {thing} fell within {statute}", "the {thing} of {date} was {quality}",
+        "there was no {thing} before {date}", "a {quality} {thing} was worth {amount}", "both sides had seen the {thing}",
+        "the {thing} could wait until {date}", "{amount} was a [fair|high|modest|proper] price", "{statute} said nothing about the {thing}",
+        "the {thing} had always been {quality}", "it all depended on the {thing}", "the {thing} had been lost at {place}",
+        "the bill of {date} came to {amount}", "time ran from {date}", "a {thing} like this was {quality}",
+        "{statute} covered the {thing}", "the price was {amount}, with the {thing}", "the {thing} was still there on {date}",
+        "the {thing} had nothing to do with the {thing}", "the {thing} was not {quality} enough", "{place} was too far away",
+        "the {thing} was replaced on {date}", "{amount} would not pay for a {quality} {thing}", "the {thing} was seen on {date}",
+        "the matter ended on {date}", "there were {2-90} such entries",
+    ),
     "meets": (
         "{X} and {Y} met at {place} on {date}.",
         "{X} wrote to {Y} on {date} and again a week later.",
@@ -369,6 +407,14 @@ DEALT: dict[str, tuple[str, ...]] = {
         "I say no more about that.",
         "The rest is background.",
         "The temperature in the store was {2-9} degrees.",
+        "The {thing} was {quality}.",
+        "Nothing was said about the {thing} or the {thing}.",
+        "A {quality} {thing} is one thing, a {quality} {thing} another.",
+        "Of the {thing} there is no trace in the papers.",
+        "The {thing} needs no comment.",
+        "One may leave aside the {thing}, which was {quality}.",
+        "It was a {quality} {thing}, by any standard.",
+        "The {thing} raises no issue.",
     ),
     "finding_claim_yes": (
         "On the claim itself I can state my conclusion at once: the breach alleged is proved.",
@@ -428,7 +474,7 @@ COMMON: dict[str, tuple[str, ...]] = {
     "quarter": ("minster", "mouth", "chester", "bury", "pool", "haven", "bridge", "port", "ham", "by", "gate", "hithe"),
     "onset": (
         "B", "Br", "C", "Ch", "Cl", "Cr", "D", "Dr", "F", "Fl", "G", "Gr", "H", "K", "L", "M", "N", "P", "Pr", "R", "S", "Sh", "St",
-        "T", "Th", "Tr", "W", "Wh",
+        "T", "Th", "Tr", "W",
     ),
     "stem": ("{onset}{rime}",),
     "surname": ("{stem}{family}",),
@@ -448,6 +494,27 @@ COMMON: dict[str, tuple[str, ...]] = {
     "statute": ("section {1-90} of the {act}", "section {1-90}({1-6}) of the {act}", "the #{act}"),
     "scene": ("claimant", "defendant", "witness", "counsel", "judge", "authority", "authority", "procedure"),
     "signature": ("{J0.full}\nJudge", "Signed: {J0.full}, judge", "(Signed by the judge) {J0.full}"),
+    "who_claimant": ("the claimants", "the claimants", "the claimants' side"),
+    "who_defendant": ("the defendants", "the defendants", "the defendants' side"),
+    "who_witness": ("the witnesses", "the witnesses for the [claimants|defendants]", "the other witnesses"),
+    "who_counsel": ("counsel", "counsel for the [claimants|defendants]", "counsel on both sides"),
+    "who_judge": ("the judge below", "the judge at first instance", "the judges in the court below"),
+    "thing": tuple(
+        "account advice agreement application bill bundle cargo charter cheque contract copy deck delivery deposit "
+        "diary draft drain engine entry estimate fence figure floor foundry gate grain guarantee insurance invoice key "
+        "lease ledger letter licence list load lock machine map memorandum message mortgage motor note notice offer oil "
+        "order pallet permit photograph pipe plan pledge policy proposal pump receipt record report reserve roof sample "
+        "schedule security shed signature stock store survey switch table tank timber tool transcript truck valuation "
+        "wall warning weighbridge well wheel window wire yard".split()
+    ),
+    "quality": tuple(
+        "adequate bad bare brief broken careful careless cheap clear complete correct costly crowded damaged damp "
+        "different difficult dirty doubtful dry early empty exact fair false familiar faulty firm full genuine good "
+        "heavy honest important incomplete irregular large late light long loose modest narrow new old open ordinary "
+        "plain poor preliminary private proper rare ready reasonable regular rough safe serious short similar simple "
+        "slow small smooth sound special strange strict strong sufficient tidy trivial true unsigned unusual urgent "
+        "useful vague valid weak wet wrong".split()
+    ),
     "heading_early": ("Introduction", "Background", "The dispute"),
     "heading_middle": ("The law and the evidence", "Matters in issue", "Discussion"),
     "heading_far": ("The chronology", "What the papers show", "The exchanges"),

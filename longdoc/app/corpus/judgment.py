@@ -1,10 +1,10 @@
 """The plot of a judgment: who is in it, what is said where, and which mentions are far."""
 
-import re
 from collections.abc import Sequence
 
-from longdoc.app.corpus.writer import WORD, YEARS, Person, Piece, Writer
+from longdoc.app.corpus.writer import YEARS, Person, Piece, Writer
 from longdoc.text.documents import Document, Span
+from longdoc.text.words import split_words
 
 # At least this many words lie between a far mention and any passage that tells the role of the person named.
 FAR_WORDS = 540
@@ -18,7 +18,6 @@ OUTCOMES = {
 }
 
 
-
 # Role: table of names, label, how many.
 _CAST = {
     "P": ("party", "PLAINTIFF", 2),
@@ -28,14 +27,15 @@ _CAST = {
     "J": ("person", "JUDGE", 3),
 }
 _SPEAKERS = {"claimant": "P", "defendant": "D", "witness": "W", "counsel": "C", "judge": "J"}
-_BODIES = {"procedure": ("steps",), "authority": ("says", "says", "steps")}
+_WORDS = ("says", "tells", "tells")
+_BODIES = {"procedure": ("steps",), "authority": (*_WORDS, *_WORDS, "steps", "steps", "steps")}
 
 Paragraph = list[list[Piece]]  # sentences
 
 
 def num_words(paragraph: Paragraph) -> int:
-    """Words of a paragraph: runs of letters and digits, single CJK characters, single signs."""
-    return sum(len(WORD.findall(piece.text)) for sentence in paragraph for piece in sentence)
+    """How many words a paragraph has, a little less than the tokens of any tokenizer."""
+    return len(split_words("".join(piece.text for sentence in paragraph for piece in sentence)))
 
 
 class Judgment:
@@ -53,7 +53,7 @@ class Judgment:
         self.cast = {role: [writer.person(table, label) for _ in range(size)] for role, (table, label, size) in _CAST.items()}
         self.everybody = {f"{role}{place}": who for role, people in self.cast.items() for place, who in enumerate(people)}
         for table, size in (("court", 2), ("number", 2), ("statute", 3)):
-            writer.ours[table] = [writer.expand(writer.draw(table)) for _ in range(size)]
+            writer.ours[table] = [writer.unfold(writer.draw(table)) for _ in range(size)]
         self.far_cast = [self.rng.choice(self.cast[role]) for role in "PDW"]
 
     def write(self, document_id: str) -> Document:
@@ -104,15 +104,21 @@ class Judgment:
         else:
             self.writer.year = self.rng.randrange(*YEARS)
             people = [self.writer.person("party", None) for _ in range(2)]
-        scene = [self._sentence(f"{kind}_opens", self._bind(people), ours=ours)]
+        scene = [self._opening(kind, self._bind(people), ours)]
         if self.rng.random() < 0.3:
             scene.append(self._sentence("asides"))
         for _ in range(self.rng.randrange(2, 5)):
-            scene.append(self._sentence(self.rng.choice(_BODIES.get(kind, ("says",))), self._bind(people), ours=ours))
+            scene.append(self._sentence(self.rng.choice(_BODIES.get(kind, _WORDS)), self._bind(people), ours=ours))
             if self.rng.random() < 0.15:
                 scene.append(self._sentence("asides"))
         self.writer.year = year
         return scene
+
+    def _opening(self, kind: str, people: dict[str, Person], ours: bool) -> list[Piece]:
+        tables = {"claimant": ("role_opens",), "defendant": ("role_opens",), "authority": (), "procedure": ()}
+        table = self.rng.choice(tables.get(kind, ("role_opens", f"{kind}_opens")) or (f"{kind}_opens",))
+        template = self.writer.draw(table).replace("{who", f"{{who_{kind}")
+        return self.writer.write(template, people, ours=ours)
 
     def _far_paragraphs(self, num_mentions: int) -> list[Paragraph]:
         """Sentences about people whose roles were told at the beginning of the judgment only."""
@@ -120,7 +126,7 @@ class Judgment:
         while num_mentions > 0:
             paragraph = [self._sentence("far_opens")]
             for _ in range(self.rng.randrange(3, 6)):
-                table = self.rng.choice(("says", "meets"))
+                table = self.rng.choice((*_WORDS, "meets", "meets"))
                 paragraph.append(self._sentence(table, self._bind(self.far_cast), person_slice="far"))
             num_mentions -= sum(piece.slice == "far" for sentence in paragraph for piece in sentence)
             paragraphs.append(paragraph)

@@ -1,6 +1,6 @@
 """A small template language: tables of phrasings in, text with spans out.
 
-In a template ``[a|b]`` is a choice, ``{table}`` an item of a table, ``{1-28}`` a number, ``{,1000-9000}`` one with commas,
+In a template ``[a|b]`` is a choice, ``{table}`` an item of a table, ``{table!}`` one with a capital, ``{1-28}`` a number, ``{,1000-9000}`` one with commas,
 ``{0001-9999}`` one with leading zeros, ``{X}`` a person. What stands before ``#`` is written but is not part of the entity;
 the short form of a person's name stands between ``<`` and ``>``.
 """
@@ -13,13 +13,11 @@ from dataclasses import dataclass
 SPLITS = ("train", "dev", "test")
 LABEL_OF_TABLE = {"date": "DATE", "amount": "AMOUNT", "statute": "STATUTE", "court": "COURT", "number": "CASE_NUMBER"}
 YEARS = (1990, 2021)
-WORD = re.compile(r"[\u3400-\u9fff]|[^\W_\u3400-\u9fff]+|[^\w\s]|_")
 
 _DEAL = ("train", "train", "test", "train", "dev", "train", "test", "train")
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _SLOT = re.compile(r"\{([^{}]+)\}")
 _NUMBER = re.compile(r"(,?)(\d+)-(\d+)")
-_PERSON = re.compile(r"([A-Z]\d?)(\.full|\.short)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +71,17 @@ class Writer:
             self.rng.shuffle(deck)
         return deck.pop()
 
-    def expand(self, template: str) -> str:
-        """Fill a template that names no person."""
+    def unfold(self, template: str) -> str:
+        """Make the choices of a template, but for who and what are its entities."""
         template = _CHOICE.sub(lambda match: self.rng.choice(match[1].split("|")), template)
         return _SLOT.sub(lambda match: self._fill(match[1]), template)
 
     def person(self, table: str, label: str | None) -> Person:
-        """Somebody new: no two people of a document share a name."""
+        """Somebody new: no name of a document begins with another."""
         while True:
-            title, _, name = self.expand(self.draw(table)).rpartition("#")
+            title, _, name = self.unfold(self.draw(table)).rpartition("#")
             short = name[name.index("<") + 1 : name.index(">")]
-            if short not in self._names:
+            if not any(short.startswith(other) or other.startswith(short) for other in self._names):
                 self._names.add(short)
                 return Person(name.replace("<", "").replace(">", ""), short, title if self._titled else "", label)
 
@@ -98,24 +96,28 @@ class Writer:
             ours: Whether the text is about this case; entities of other cases have no label.
             person_slice: Slice of the names of people.
         """
-        template = _CHOICE.sub(lambda match: self.rng.choice(match[1].split("|")), template)
         pieces: list[Piece] = []
-        for place, part in enumerate(_SLOT.split(template)):
+        for place, part in enumerate(_SLOT.split(self.unfold(template))):
             if place % 2 == 0:
                 pieces.append(Piece(part))
-            elif (match := _PERSON.fullmatch(part)) is not None:
-                person = people[match[1]]
-                if match[2] is None:
-                    pieces.append(Piece(person.title))
-                name = person.full if match[2] == ".full" else person.short
-                pieces.append(Piece(name, person.label, person_slice if person.label else None))
+            elif part in LABEL_OF_TABLE:
+                pieces += self._entity(part, ours)
             else:
-                known = self.ours.get(part) if ours else None
-                before, _, text = (self.rng.choice(known) if known else self._fill(part)).rpartition("#")
-                pieces += [Piece(before), Piece(text, LABEL_OF_TABLE.get(part) if ours else None)]
+                name, _, form = part.partition(".")
+                person = people[name]
+                pieces.append(Piece("" if form else person.title))
+                pieces.append(Piece(person.full if form == "full" else person.short, person.label, person_slice))
         return [piece for piece in pieces if piece.text]
 
+    def _entity(self, table: str, ours: bool) -> list[Piece]:
+        """One of the courts, statutes and numbers of this case where it has such, else a new one."""
+        known = self.ours.get(table) if ours else None
+        before, _, text = (self.rng.choice(known) if known else self.unfold(self.draw(table))).rpartition("#")
+        return [Piece(before), Piece(text, LABEL_OF_TABLE[table] if ours else None)]
+
     def _fill(self, slot: str) -> str:
+        if slot in LABEL_OF_TABLE or slot[0].isupper():
+            return f"{{{slot}}}"
         if slot == "year":
             return str(self.year + self.rng.randrange(3))
         if (match := _NUMBER.fullmatch(slot)) is not None:
@@ -123,4 +125,7 @@ class Writer:
             if match[1]:
                 return f"{number:,}"
             return f"{number:0{len(match[2])}d}" if match[2].startswith("0") else str(number)
-        return self.expand(self.draw(slot))
+        if slot[-1] == "!":
+            filled = self.unfold(self.draw(slot[:-1]))
+            return filled[0].upper() + filled[1:]
+        return self.unfold(self.draw(slot))
