@@ -3,15 +3,21 @@
 Shapes: T tokens of the batch, W windows, L tokens of the longest window, D width.
 """
 
+import json
 import logging
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from longdoc.attention.engine import Backend
+from longdoc.attention.pattern import Control
 from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch
+from longdoc.models.hf_attention import packed_inputs, packed_pattern, require_replaceable, self_check, settings_of, use_longdoc_attention
+from longdoc.models.hf_positions import Positions, learned_positions, num_positions, num_special_rows
 from longdoc.text.tokens import WordTokenizer
 
 log = logging.getLogger(__name__)
@@ -25,13 +31,15 @@ class Encoder(nn.Module):
 
     Args:
         model: Encoder that returns ``last_hidden_state``.
-        pad_id: Fills the windows that are shorter than the longest one.
+        pad_id: Fills the windows that are shorter than the longest one, where windows are padded.
+        packed: Whether the windows stand in one stream; the model then runs longdoc's attention.
     """
 
-    def __init__(self, model: PreTrainedModel, pad_id: int) -> None:
+    def __init__(self, model: PreTrainedModel, pad_id: int, packed: bool = False) -> None:
         super().__init__()
         self.model = model
         self.pad_id = pad_id
+        self.packed = packed
 
     @property
     def width(self) -> int:
@@ -40,6 +48,13 @@ class Encoder(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Encode all tokens. *Shape:* (T, D)."""
+        return self._packed(batch) if self.packed else self._padded(batch)
+
+    def _packed(self, batch: Batch) -> Tensor:
+        pattern = packed_pattern(self.model, batch.lengths, batch.input_ids)
+        return self.model(**packed_inputs(self.model, batch.input_ids, pattern)).last_hidden_state[0]
+
+    def _padded(self, batch: Batch) -> Tensor:
         lengths = batch.lengths
         longest = int(lengths.max())
         real = torch.arange(longest, device=lengths.device)[None, :] < lengths[:, None]
@@ -47,6 +62,70 @@ class Encoder(nn.Module):
         input_ids[real] = batch.input_ids
         hidden = self.model(input_ids=input_ids, attention_mask=real.long()).last_hidden_state
         return hidden[real]
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """Who sees whom inside a window, and how tokens know their place.
+
+    Args:
+        left: Neighbours seen before a token, itself not counted; None for all.
+        right: Neighbours seen after a token, itself not counted; None for all.
+        global_tokens: Positions in the window whose tokens see and are seen by all of it.
+        alibi: Whether distances count against a key.
+        positions: ``auto`` repeats a learned table that is too short; see ``set_positions_``.
+        control: ``identity`` or ``uniform`` in place of attention; None for attention.
+        backend: What computes it; ``auto`` chooses.
+        packed: ``auto`` packs windows into one stream where the encoder allows it, ``never`` pads them.
+    """
+
+    left: int | None = None
+    right: int | None = None
+    global_tokens: tuple[int, ...] = ()
+    alibi: bool = False
+    positions: Positions = "auto"
+    control: Control | None = None
+    backend: Backend = "auto"
+    packed: Literal["auto", "never"] = "auto"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the encoder's own attention computes the same."""
+        chosen = (self.left, self.right, self.control)
+        return chosen == (None, None, None) and not self.alibi and self.positions in ("auto", "native")
+
+
+def set_attention(encoder: Encoder, attention: AttentionConfig, max_tokens: int | None) -> None:
+    """Put longdoc's attention under an encoder and pack its windows where it keeps them apart.
+
+    Args:
+        encoder: Changed in place.
+        attention: What to do.
+        max_tokens: Longest window, special tokens included; None for what the position table serves.
+
+    Raises:
+        ConfigError: The encoder cannot do what is asked, with the reason.
+    """
+    if attention.is_plain:
+        if attention.packed == "never":
+            return
+        try:
+            require_replaceable(encoder.model)
+        except ConfigError as error:
+            log.info("windows are padded, not packed: %s", error)
+            return
+    use_longdoc_attention(
+        encoder.model,
+        attention.left,
+        attention.right,
+        global_tokens=attention.global_tokens,
+        alibi=attention.alibi,
+        positions=attention.positions,
+        max_tokens=max_tokens,
+        control=attention.control,
+        backend=attention.backend,
+    )
+    encoder.packed = attention.packed == "auto" and self_check(encoder.model)
 
 
 def load_tokenizer(name: str, trust_remote_code: bool = False) -> WordTokenizer:
@@ -96,11 +175,20 @@ def load_encoder(
     return Encoder(without_pooler(model), tokenizer.pad_id), tokenizer
 
 
-def build_encoder(config: dict[str, Any], pad_id: int) -> Encoder:
-    """Build an encoder with random weights from the configuration kept in a checkpoint."""
-    kept = dict(config)
-    model_type = kept.pop("model_type")
-    return Encoder(without_pooler(AutoModel.from_config(AutoConfig.for_model(model_type, **kept))), pad_id)
+def encoder_state(encoder: Encoder) -> dict[str, Any]:
+    """Everything ``build_encoder`` needs beside the weights, in plain containers."""
+    config = json.loads(encoder.model.config.to_json_string(use_diff=False))
+    return {"config": config, "pad_id": encoder.pad_id, "packed": encoder.packed}
+
+
+def build_encoder(state: dict[str, Any]) -> Encoder:
+    """Build an encoder with random weights from what ``encoder_state`` kept."""
+    kept = dict(state["config"])
+    config = AutoConfig.for_model(kept.pop("model_type"), **kept)
+    model = without_pooler(AutoModel.from_config(config))
+    if hasattr(config, "longdoc"):
+        use_longdoc_attention(model, **asdict(settings_of(config)))
+    return Encoder(model, state["pad_id"], state["packed"])
 
 
 def without_pooler(model: PreTrainedModel) -> PreTrainedModel:
@@ -129,23 +217,15 @@ def input_limit(model: PreTrainedModel, tokenizer_limit: int | None = None) -> t
         The limit, None if there is none, and its source in words.
     """
     limits: list[tuple[int, str]] = []
-    table = position_table(model)
-    if table is not None:
-        reserved = 0 if table.padding_idx is None else table.padding_idx + 1
-        limits.append((table.num_embeddings - reserved, f"the position table ({table.num_embeddings} rows, {reserved} reserved)"))
+    table, served = learned_positions(model), num_positions(model)
+    if table is not None and served is not None:
+        reserved = num_special_rows(model)
+        limits.append((served, f"the position table ({table.num_embeddings} rows, {reserved} reserved)"))
     elif getattr(model.config, "max_position_embeddings", None):
         limits.append((int(model.config.max_position_embeddings), "max_position_embeddings"))
     if tokenizer_limit is not None and tokenizer_limit < _NO_LIMIT:
         limits.append((tokenizer_limit, "the tokenizer's model_max_length"))
     return min(limits) if limits else (None, "no limit")
-
-
-def position_table(model: nn.Module) -> nn.Embedding | None:
-    """Return the learned position table of an encoder, None if it has none."""
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            return module
-    return None
 
 
 def _from_hub(factory: Any, name: str, **arguments: Any) -> Any:

@@ -1,6 +1,5 @@
 """NER on whole documents."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from torchmetrics import MeanMetric
 
 from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch, WindowRef, collate
-from longdoc.models.encoder import Encoder, build_encoder
+from longdoc.models.encoder import Encoder, build_encoder, encoder_state
 from longdoc.models.tagging import Subword, TaggingHead, tag_probs, tagging_loss
 from longdoc.text.documents import Document
 from longdoc.text.preprocess import EncodedDocument, Preprocessor, window_items
@@ -112,11 +111,11 @@ class NERModule(L.LightningModule):
         """Tag documents."""
         return self.tag(documents)
 
-    @torch.inference_mode()
     def tag(self, documents: Sequence[EncodedDocument]) -> list[DocumentResult]:
         """Tag whole documents, each decoded once on its stitched scores."""
         return [self._result(e, probs) for e, probs in zip(documents, self.word_probs(documents), strict=True)]
 
+    @torch.inference_mode()
     def word_probs(self, documents: Sequence[EncodedDocument]) -> list[np.ndarray]:
         """Tag probabilities of every word of every document. *Shape of each:* (num_words, num_tags)."""
         stitchers = [Stitcher(len(e.words), len(self.tags), self.aggregation) for e in documents]
@@ -179,7 +178,7 @@ class NERModule(L.LightningModule):
         """Keep everything that prediction needs, in plain containers."""
         checkpoint[CHECKPOINT_KEY] = {
             "task": "ner",
-            "encoder": json.loads(self.encoder.model.config.to_json_string(use_diff=False)),
+            "encoder": encoder_state(self.encoder),
             "preprocessor": self.preprocessor.state(),
             "settings": self._settings,
         }
@@ -189,6 +188,6 @@ class NERModule(L.LightningModule):
         """Build the module of a loaded checkpoint, ready to predict; needs neither hub nor configuration files."""
         kept = checkpoint[CHECKPOINT_KEY]
         preprocessor = Preprocessor.from_state(kept["preprocessor"])
-        module = cls(build_encoder(kept["encoder"], preprocessor.tokenizer.pad_id), preprocessor, **kept["settings"])
+        module = cls(build_encoder(kept["encoder"]), preprocessor, **kept["settings"])
         module.load_state_dict(checkpoint["state_dict"])
         return module.eval()
