@@ -67,9 +67,8 @@ def _attend_part(
     dropout: float,
 ) -> Tensor:
     if part.dense or (pattern.slopes is None and pattern.covers(part.length)):
-        mask = dense_mask(layout, part, pattern, q_THD.device)
+        mask = dense_mask(layout, part, pattern, q_THD)
         q, k, v = (x.unflatten(0, (part.num_segments, part.length)).transpose(1, 2) for x in (q_THD, k_THD, v_THD))
-        mask = mask if mask is None or mask.dtype == torch.bool else mask.to(q.dtype)
         out = F.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
         return out.transpose(1, 2).flatten(0, 1)
     q, k, v = (x.transpose(0, 1) for x in (q_THD, k_THD, v_THD))

@@ -45,7 +45,7 @@ class Layout:
 
     parts: tuple[Part, ...]
     index: Tensor | None
-    masks: dict[tuple[Part, torch.device], Tensor] = field(default_factory=dict)
+    masks: dict[tuple[Part, torch.dtype, torch.device], Tensor] = field(default_factory=dict)
 
     @property
     def sizes(self) -> list[int]:
@@ -75,7 +75,7 @@ def _group(pattern: Pattern, device: torch.device) -> Layout:
     return Layout(parts, None if index is None else index.to(device))
 
 
-def dense_mask(layout: Layout, part: Part, pattern: Pattern, device: torch.device) -> Tensor | None:
+def dense_mask(layout: Layout, part: Part, pattern: Pattern, like: Tensor) -> Tensor | None:
     """Give the mask or bias of a part that goes to the dense kernel, None if every pair may attend and has no bias.
 
     Returns:
@@ -83,14 +83,14 @@ def dense_mask(layout: Layout, part: Part, pattern: Pattern, device: torch.devic
     """
     if pattern.slopes is None and pattern.covers(part.length):
         return None
-    key = (part, device)
+    key = (part, like.dtype, like.device)
     if key not in layout.masks:
-        layout.masks[key] = _make_mask(part, pattern, device)
+        layout.masks[key] = _make_mask(part, pattern, like)
     return layout.masks[key]
 
 
-def _make_mask(part: Part, pattern: Pattern, device: torch.device) -> Tensor:
-    place = torch.arange(part.length, device=device)
+def _make_mask(part: Part, pattern: Pattern, like: Tensor) -> Tensor:
+    place = torch.arange(part.length, device=like.device)
     offset = place[None, :] - place[:, None]
     seen = torch.ones_like(offset, dtype=torch.bool)
     if pattern.left is not None:
@@ -105,5 +105,5 @@ def _make_mask(part: Part, pattern: Pattern, device: torch.device) -> Tensor:
         distance[:, position] = 0
     if pattern.slopes is None:
         return seen[None, None]
-    bias = -pattern.slopes.to(device)[:, None, None] * distance
+    bias = -pattern.slopes.to(like)[:, None, None] * distance
     return bias.masked_fill(~seen, -torch.inf)[None]

@@ -1,0 +1,291 @@
+"""Hugging Face encoders on longdoc's attention: parity, packing, positions, refusals, probes."""
+
+import copy
+import json
+import logging
+
+import pytest
+import torch
+from transformers import AutoModel
+
+from longdoc.errors import ConfigError
+from longdoc.models.hf_attention import (
+    packed_inputs,
+    packed_pattern,
+    packing_error,
+    self_check,
+    use_longdoc_attention,
+)
+from longdoc.models.hf_positions import learned_positions, num_positions, set_positions_
+from longdoc.models.hf_probes import record_attention
+from tests.models.tiny import LIMIT, PACKABLE, VOCAB, tiny_encoder
+
+LEARNED = ("Bert", "Roberta", "DistilBert")
+
+
+def padded_batch(model, lengths=(17, 40, 3), left_padding=False):
+    longest = max(lengths)
+    mask = torch.arange(longest)[None] < torch.tensor(lengths)[:, None]
+    if left_padding:
+        mask = mask.flip(1)
+    ids = torch.randint(5, VOCAB, mask.shape, generator=torch.Generator().manual_seed(3))
+    ids[~mask] = model.config.pad_token_id or 0
+    return ids, mask
+
+
+def outcome(model, mask, **inputs):
+    """Give the hidden states of the real tokens, and the gradients of all parameters."""
+    model.zero_grad()
+    hidden = model(**inputs).last_hidden_state
+    hidden = hidden[mask] if mask is not None else hidden[0]
+    (hidden.sin().sum() / 10).backward()
+    return hidden.detach(), {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+
+
+def assert_same(one, other, limit=1e-5):
+    assert (one[0] - other[0]).abs().max() < limit
+    assert one[1].keys() == other[1].keys()
+    for name, gradient in one[1].items():
+        assert (gradient - other[1][name]).abs().max() < 1e-4 * max(1.0, float(gradient.abs().max())), name
+
+
+@pytest.mark.parametrize("family", PACKABLE)
+def test_equals_sdpa_where_the_window_covers_the_text(family):
+    model = tiny_encoder(family)
+    ids, mask = padded_batch(model)
+    expected = outcome(model, mask, input_ids=ids, attention_mask=mask.long())
+    use_longdoc_attention(model, 512, 512)
+    assert_same(outcome(model, mask, input_ids=ids, attention_mask=mask.long()), expected)
+    packed = packed_inputs(model, ids[mask], packed_pattern(model, mask.sum(1)))
+    assert_same(outcome(model, None, **packed), expected)
+    assert packing_error(model) < 1e-6
+
+
+@pytest.mark.parametrize("family", PACKABLE)
+def test_long_segments_equal_sdpa(family):
+    model = tiny_encoder(family)
+    ids, mask = padded_batch(model, (590, 33))
+    expected = outcome(model, mask, input_ids=ids, attention_mask=mask.long())
+    use_longdoc_attention(model, 589, 589, backend="blocked")
+    packed = packed_inputs(model, ids[mask], packed_pattern(model, mask.sum(1)))
+    assert_same(outcome(model, None, **packed), expected)
+
+
+@pytest.mark.parametrize("family", ["Bert", "ModernBert"])
+def test_left_padding_and_no_mask(family):
+    model = tiny_encoder(family)
+    ids, mask = padded_batch(model, left_padding=True)
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    expected = outcome(model, mask, input_ids=ids, attention_mask=mask.long(), position_ids=positions)
+    whole = outcome(model, None, input_ids=ids[1:2])
+    use_longdoc_attention(model, None, None)
+    assert_same(outcome(model, mask, input_ids=ids, attention_mask=mask.long(), position_ids=positions), expected)
+    assert_same(outcome(model, None, input_ids=ids[1:2]), whole)
+
+
+def test_embeddings_instead_of_ids():
+    model = use_longdoc_attention(tiny_encoder("Bert"), 4, 4)
+    ids, mask = padded_batch(model)
+    embedded = model.get_input_embeddings()(ids)
+    from_ids = model(ids, mask).last_hidden_state
+    assert torch.equal(model(inputs_embeds=embedded, attention_mask=mask).last_hidden_state, from_ids)
+
+
+@pytest.mark.parametrize("half_width", [7, 8, 9])
+def test_modernbert_local_layers_keep_their_own_window(half_width):
+    ours = tiny_encoder("ModernBert", local_attention=2 * half_width)
+    theirs = copy.deepcopy(ours)
+    ids, mask = padded_batch(ours, (60, 31))
+    use_longdoc_attention(ours, None, None)
+    expected = theirs(ids, mask.long()).last_hidden_state[mask]
+    assert (ours(ids, mask.long()).last_hidden_state[mask] - expected).abs().max() < 1e-5
+    use_longdoc_attention(ours, half_width - 1, None)
+    assert (ours(ids, mask.long()).last_hidden_state[mask] - expected).abs().max() > 1e-4
+
+
+def test_gradient_checkpointing_gives_the_same():
+    for family in ("Bert", "ModernBert"):
+        model = use_longdoc_attention(tiny_encoder(family), 8, 8, global_tokens="first")
+        ids, mask = padded_batch(model)
+        plain = outcome(model.train(), mask, input_ids=ids, attention_mask=mask.long())
+        model.activation_checkpointing_enable({"use_reentrant": False})
+        assert_same(outcome(model, mask, input_ids=ids, attention_mask=mask.long()), plain, limit=1e-7)
+
+
+def test_under_a_head():
+    model = tiny_encoder("Bert", "ForTokenClassification")
+    ids, mask = padded_batch(model)
+    labels = torch.where(mask, ids % 3, -100)
+    expected = model(input_ids=ids, attention_mask=mask.long(), labels=labels)
+    use_longdoc_attention(model, 64, 64)
+    actual = model(input_ids=ids, attention_mask=mask.long(), labels=labels)
+    torch.testing.assert_close(actual.loss, expected.loss)
+    torch.testing.assert_close(actual.logits[mask], expected.logits[mask], rtol=1e-5, atol=1e-5)
+    packed = packed_inputs(model, ids[mask], packed_pattern(model, mask.sum(1)))
+    torch.testing.assert_close(model(**packed).logits[0], expected.logits[mask], rtol=1e-5, atol=1e-5)
+
+
+def test_global_tokens_carry_far_news():
+    model = use_longdoc_attention(tiny_encoder("Bert", num_hidden_layers=1), 2, 2)
+    ids, _ = padded_batch(model, (40,))
+    changed = ids.clone()
+    changed[0, 0] = 5 if ids[0, 0] != 5 else 6
+    far = slice(20, None)
+
+    def difference():
+        return (model(ids).last_hidden_state - model(changed).last_hidden_state)[0, far].abs().max()
+
+    assert difference() == 0
+    use_longdoc_attention(model, 2, 2, global_tokens="first")
+    assert difference() > 1e-4
+    use_longdoc_attention(model, 2, 2, global_tokens=[3])
+    assert difference() == 0
+    use_longdoc_attention(model, 2, 2, global_token_ids=[int(ids[0, 0]), int(changed[0, 0])])
+    assert difference() > 1e-4
+
+
+def test_global_tokens_mean_the_same_packed_and_padded():
+    model = use_longdoc_attention(tiny_encoder("Bert"), 2, 3, global_tokens=[0, 5], global_token_ids=[7, 8], alibi=True)
+    ids, mask = padded_batch(model)
+    expected = model(ids, mask).last_hidden_state[mask]
+    pattern = packed_pattern(model, mask.sum(1), ids[mask])
+    assert set(pattern.global_positions[0]) >= {0, 5}
+    actual = model(**packed_inputs(model, ids[mask], pattern)).last_hidden_state[0]
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["DebertaV2", "MPNet", "Longformer"])
+def test_attention_that_cannot_be_replaced_is_refused(family):
+    with pytest.raises(ConfigError, match="strategy=chunk"):
+        use_longdoc_attention(tiny_encoder(family))
+
+
+def test_decoders_are_refused():
+    with pytest.raises(ConfigError, match="expected an encoder"):
+        use_longdoc_attention(tiny_encoder("Bert", is_decoder=True))
+
+
+@pytest.mark.parametrize("family", ["MobileBert", "Esm"])
+def test_encoders_that_mix_neighbours_are_found(family, caplog):
+    model = use_longdoc_attention(tiny_encoder(family))
+    with caplog.at_level(logging.WARNING, "longdoc"):
+        assert not self_check(model)
+    assert "padded batches" in caplog.text
+    assert packing_error(model) > 1e-3
+
+
+def test_self_check_leaves_the_model_as_it_was():
+    model = use_longdoc_attention(tiny_encoder("Bert")).train()
+    assert self_check(model)
+    assert model.training
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"left": -2}, "left=-2"),
+        ({"backend": "fast"}, "backend='fast'"),
+        ({"backend": "flex"}, "CUDA"),
+        ({"global_tokens": [-1]}, "global_tokens"),
+        ({"control": "none"}, "control"),
+        ({"positions": "rope"}, "positions='rope'"),
+        ({"positions": "tile"}, "change nothing"),
+        ({"positions": "interpolate", "max_tokens": LIMIT}, "change nothing"),
+        ({"positions": "native", "max_tokens": LIMIT + 1}, "does not fit"),
+        ({"max_tokens": 0}, "max_tokens=0"),
+    ],
+)
+def test_impossible_settings_are_refused(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        use_longdoc_attention(tiny_encoder("Bert"), **arguments)(torch.ones(1, 4, dtype=torch.long))
+
+
+def test_alibi_instead_of_a_table_needs_a_table():
+    with pytest.raises(ConfigError, match="alibi=True"):
+        use_longdoc_attention(tiny_encoder("ModernBert"), positions="alibi")
+
+
+def test_mask_and_pattern_must_agree():
+    model = use_longdoc_attention(tiny_encoder("Bert"))
+    ids, mask = padded_batch(model)
+    with pytest.raises(ConfigError, match="pass one of them"):
+        model(**packed_inputs(model, ids[mask], packed_pattern(model, [59, 1])), attention_mask=torch.zeros(1, 60))
+    with pytest.raises(ConfigError, match="one value a token"):
+        model(ids, mask[:, None, None].expand(-1, 1, 40, -1))
+
+
+def test_a_part_of_the_model_is_refused():
+    model = use_longdoc_attention(tiny_encoder("Bert"))
+    with pytest.raises(ConfigError, match="no pattern"):
+        model.encoder(torch.zeros(1, 4, 24))
+
+
+def test_too_long_a_segment_is_refused_with_the_cure():
+    model = use_longdoc_attention(tiny_encoder("Bert"))
+    with pytest.raises(ConfigError, match=f"max_tokens={LIMIT + 1}"):
+        model(torch.ones(1, LIMIT + 1, dtype=torch.long))
+
+
+@pytest.mark.parametrize("positions", ["auto", "tile", "interpolate", "alibi"])
+@pytest.mark.parametrize("family", LEARNED)
+def test_longer_tables_survive_saving(family, positions, tmp_path):
+    model = tiny_encoder(family)
+    ids, mask = padded_batch(model)
+    before = model(ids, attention_mask=mask.long()).last_hidden_state[mask]
+    use_longdoc_attention(model, 64, 64, positions=positions, max_tokens=1500)
+    assert num_positions(model) == 1500
+    short = model(ids, attention_mask=mask.long()).last_hidden_state[mask]
+    if positions in ("auto", "tile"):
+        torch.testing.assert_close(short, before, rtol=1e-5, atol=1e-5)
+    else:
+        assert (short - before).abs().max() > 1e-3
+    long_ids = torch.randint(5, VOCAB, (1, 1400), generator=torch.Generator().manual_seed(0))
+    expected = model(long_ids).last_hidden_state
+    model.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["longdoc"]["left"] == 64
+    again = AutoModel.from_pretrained(tmp_path)
+    use_longdoc_attention(again, 64, 64, positions=positions, max_tokens=1500)
+    assert torch.equal(again(long_ids).last_hidden_state, expected)
+
+
+@pytest.mark.parametrize("family", LEARNED)
+def test_tiled_rows_are_copies_behind_the_special_ones(family):
+    model = tiny_encoder(family)
+    table = learned_positions(model).weight.detach().clone()
+    special = 2 if family == "Roberta" else 0
+    set_positions_(model, "tile", 2 * LIMIT)
+    longer = learned_positions(model).weight.detach()
+    assert torch.equal(longer[: len(table)], table)
+    assert torch.equal(longer[len(table) :], table[special:])
+    assert longer.data_ptr() != table.data_ptr()
+
+
+def test_silenced_positions_tell_nothing_apart():
+    model = use_longdoc_attention(tiny_encoder("Bert"), None, None, positions="alibi")
+    table = learned_positions(model).weight
+    assert (table == 0).all()
+    assert not table.requires_grad
+    use_longdoc_attention(model, None, None, control="uniform")
+    hidden = model(torch.full((1, 9), 7)).last_hidden_state[0]
+    torch.testing.assert_close(hidden, hidden[:1].expand_as(hidden), rtol=1e-5, atol=1e-5)
+
+
+def test_record_attention_measures_and_changes_nothing():
+    model = use_longdoc_attention(tiny_encoder("Albert"), 4, 4)
+    ids, mask = padded_batch(model)
+    plain = model(ids, mask).last_hidden_state
+    with record_attention(model, tokens=[0, 20]) as record:
+        assert torch.equal(model(ids, mask).last_hidden_state, plain)
+        model(ids, mask)
+    assert len(record.entropy) == 2
+    assert all(entropy.shape == (3,) and (entropy > 0).all() for entropy in record.entropy)
+    assert [row.token for row in record.rows[1]] == [0, 20]
+    assert record.rows[0][1].keys.tolist() == [17, 18, 19, 20, 21, 22, 23, 24]
+    torch.testing.assert_close(record.rows[0][1].weights.sum(1), torch.ones(3))
+
+
+def test_record_attention_leaves_other_models_out():
+    one, other = (use_longdoc_attention(tiny_encoder("Bert"), 4, 4) for _ in range(2))
+    with record_attention(one) as record:
+        other(torch.ones(1, 5, dtype=torch.long))
+    assert record.entropy == []
