@@ -1,18 +1,20 @@
 """Settings of the data, and the documents they stand for."""
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from longdoc.app.corpus import generate
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.alignment import OverlapPolicy
 from longdoc.text.documents import Document
-from longdoc.text.formats import ReadOptions, collect, read_splits
+from longdoc.text.formats import ReadOptions, read_splits
 from longdoc.text.preprocess import Preprocessor
 from longdoc.training.data import DocumentDataModule
+from longdoc.training.hub import hub_splits, is_saved_dataset
+from longdoc.training.store import default_cache_dir, store_sources
 
-log = logging.getLogger(__name__)
+Splits = dict[str, Sequence[Document]]
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class EmbeddedCorpus:
     num_dev: int
     num_test: int
 
-    def splits(self, seed: int) -> dict[str, list[Document]]:
+    def splits(self, seed: int) -> Splits:
         """Write the documents; the same seed gives the same ones."""
         sizes = {"train": self.num_train, "dev": self.num_dev, "test": self.num_test}
         return {split: generate(self.language, split, size, seed) for split, size in sizes.items()}
@@ -43,7 +45,7 @@ class DataSettings:
 
     Args:
         path: File or folder to read; None takes the embedded corpus.
-        format: Of the files; ``auto`` detects it.
+        format: Of the files; ``auto`` detects it, ``datasets`` takes ``path`` as a name of the ``datasets`` library.
         fields: Our field name -> the name in the files; None leaves the usual one.
         on_error: ``raise`` or ``skip`` bad rows.
         tag_scheme: Of CoNLL files; ``auto`` detects it.
@@ -56,6 +58,8 @@ class DataSettings:
         max_tokens_per_eval_batch: Budget of an evaluation batch.
         count_overlap: Whether a word in two windows is learned in both.
         num_workers: Processes that build batches.
+        num_proc: Processes that encode documents.
+        cache_dir: Folder for encoded documents; None takes ``LONGDOC_CACHE`` or ``longdoc`` in the user's cache.
         corpus: Used while ``path`` is None.
     """
 
@@ -73,9 +77,11 @@ class DataSettings:
     max_tokens_per_eval_batch: int = 16384
     count_overlap: bool = True
     num_workers: int = 0
+    num_proc: int = 1
+    cache_dir: str | None = None
     corpus: EmbeddedCorpus | None = None
 
-    def splits(self) -> dict[str, list[Document]]:
+    def splits(self) -> Splits:
         """Read or write the documents of ``train``, ``dev`` and ``test``."""
         if self.path is not None:
             splits = self._read(self.path)
@@ -90,14 +96,20 @@ class DataSettings:
                 raise DataError(f"split {split}: expected at least one document, got none")
         return splits
 
-    def _read(self, path: str) -> dict[str, list[Document]]:
+    @property
+    def _cache(self) -> Path:
+        return default_cache_dir() if self.cache_dir is None else Path(self.cache_dir)
+
+    def _read(self, path: str) -> Splits:
         named = {ours: theirs for ours, theirs in self.fields.items() if theirs is not None}
         options = ReadOptions(named, task="ner", tag_scheme=self.tag_scheme, offset_unit=self.offset_unit)
-        return collect(read_splits(path, self.format, on_error=self.on_error, options=options, seed=self.seed))
+        if self.format == "datasets" or is_saved_dataset(path):
+            sources = hub_splits(path, options, self.on_error, self.seed)
+        else:
+            sources = read_splits(path, self.format, on_error=self.on_error, options=options, seed=self.seed)
+        return dict(store_sources(sources, self._cache))
 
-    def datamodule(
-        self, splits: Mapping[str, list[Document]], preprocessor: Preprocessor, seed: int
-    ) -> DocumentDataModule:
+    def datamodule(self, splits: Splits, preprocessor: Preprocessor, seed: int) -> DocumentDataModule:
         """Serve the documents to a Trainer; ``seed`` orders the training windows."""
         return DocumentDataModule(
             splits,
@@ -106,5 +118,7 @@ class DataSettings:
             max_tokens_per_eval_batch=self.max_tokens_per_eval_batch,
             count_overlap=self.count_overlap,
             num_workers=self.num_workers,
+            num_proc=self.num_proc,
             seed=seed,
+            cache_dir=self._cache,
         )

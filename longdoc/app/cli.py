@@ -1,0 +1,70 @@
+"""The command ``longdoc``: train, predict, evaluate, inspect."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from longdoc.app.inspect import add_parser as add_inspect_parser
+from longdoc.errors import ConfigError, DataError, MissingExtra
+
+# Each command's function is looked up when it runs, so that --help does not wait for torch.
+_HANDLERS = {
+    "predict": "longdoc.app.predict:predict_command",
+    "evaluate": "longdoc.app.predict:evaluate_command",
+    "inspect": "longdoc.app.inspect:run",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; errors of ours come as one line."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments[:1] == ["train"]:
+        import_module("longdoc.app.hydra_app").main(arguments[1:])
+        return
+    options = _parser().parse_args(arguments)
+    module, _, function = _HANDLERS[options.command].partition(":")
+    try:
+        status = getattr(import_module(module), function)(options)
+    except (ConfigError, DataError, MissingExtra) as error:
+        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+            raise
+        sys.exit(f"{type(error).__name__}: {error}")
+    except BrokenPipeError:
+        # The reader of our output has seen enough; nothing more can be written, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    sys.exit(status)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("longdoc", description="Tag long documents and score the result.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("train", help="train by a recipe: longdoc train recipe=legal_ner (longdoc train --help says more)")
+
+    predict = commands.add_parser("predict", help="find the entities of documents, one JSON line each")
+    predict.add_argument("checkpoint", metavar="CHECKPOINT", help="best.ckpt, or the output folder of a run")
+    predict.add_argument("inputs", metavar="INPUT", nargs="+", help="text file, folder, JSONL file; - reads standard input")
+    predict.add_argument("--output", metavar="FILE", default="-", help="where to write; standard output by default")
+    _add_shared(predict)
+
+    evaluate = commands.add_parser("evaluate", help="score a checkpoint on annotated documents")
+    evaluate.add_argument("checkpoint", metavar="CHECKPOINT", help="best.ckpt, or the output folder of a run")
+    evaluate.add_argument("data", metavar="DATA", help="annotated file, or a folder with train, dev and test")
+    evaluate.add_argument("--split", default="test", help="which part of such a folder (default: %(default)s)")
+    evaluate.add_argument("--output", metavar="FILE", help="write the scores there as JSON")
+    evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions there, one JSON line a document")
+    _add_shared(evaluate)
+    add_inspect_parser(commands)
+    return parser
+
+
+def _add_shared(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", default="auto", help="format of the input (default: found out)")
+    parser.add_argument("--field", metavar="OURS=THEIRS", action="append", default=[], help="where a field has another name")
+    parser.add_argument("--on-error", choices=("raise", "skip"), default="raise", help="what to do about bad rows")
+    parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 ... (default: a GPU where there is one)")
+    parser.add_argument(
+        "--max-tokens-per-forward", type=int, default=8192, help="lower it to need less memory (default: %(default)s)"
+    )

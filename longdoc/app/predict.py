@@ -1,0 +1,180 @@
+"""``longdoc predict`` and ``longdoc evaluate``: a checkpoint at work on documents."""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from longdoc.app.report import evaluate, print_report
+from longdoc.callbacks.documents import prediction_line
+from longdoc.errors import ConfigError, DataError
+from longdoc.text.documents import Document
+from longdoc.text.formats import ReadOptions, read, read_splits
+from longdoc.text.formats.base import BadRow, RawRow, ReadReport, Repair, check_rows
+from longdoc.text.formats.json_rows import broken_json, object_row
+from longdoc.text.preprocess import EncodedDocument
+from longdoc.text.results import DocumentResult
+from longdoc.training.checkpoint import load
+from longdoc.training.ner import NERModule
+
+STDIN = Path("<stdin>")
+_GROUP_TOKENS = 16384
+
+
+def predict_command(options: Namespace) -> None:
+    """Write one JSON line for each document, as soon as it is tagged."""
+    module = _module(options)
+    with _writer(options.output) as write:
+        for _, result in tag_stream(module, _progress(_documents(options), "documents")):
+            write(prediction_line(result))
+
+
+def evaluate_command(options: Namespace) -> None:
+    """Score annotated documents and print the tables of a training run."""
+    module = _module(options)
+    results, lengths = [], {}
+    with _writer(options.predictions) as write:
+        for encoded, result in tag_stream(module, _progress(_annotated(options), "documents")):
+            write(prediction_line(result))
+            results.append(result)
+            lengths[result.id] = len(encoded.token_ids)
+    slices = sorted({span.slice for result in results for span in result.gold or () if span.slice is not None})
+    report = evaluate(results, lengths, module.tags.labels, slices)
+    print_report(report, Path(options.data).name, Console())
+    if options.output is not None:
+        Path(options.output).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def tag_stream(module: NERModule, documents: Iterable[Document]) -> Iterator[tuple[EncodedDocument, DocumentResult]]:
+    """Tag documents in order, a few at a time; no more than that is held."""
+    group: list[EncodedDocument] = []
+    num_tokens = 0
+    for document in documents:
+        group.append(module.preprocessor(document))
+        num_tokens += len(group[-1].token_ids)
+        if num_tokens >= _GROUP_TOKENS:
+            yield from zip(group, module.tag(group), strict=True)
+            group, num_tokens = [], 0
+    yield from zip(group, module.tag(group), strict=True)
+
+
+def _module(options: Namespace) -> NERModule:
+    device = options.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"--device={options.device}: cannot be used here ({' '.join(str(error).split())})") from error
+    module = load(options.checkpoint, device)
+    if options.max_tokens_per_forward < 1:
+        raise ConfigError(f"--max-tokens-per-forward={options.max_tokens_per_forward}: expected at least 1")
+    module.max_tokens_per_forward = options.max_tokens_per_forward
+    return module
+
+
+def _fields(options: Namespace) -> dict[str, str | int]:
+    fields: dict[str, str | int] = {}
+    for pair in options.field:
+        ours, equals, theirs = pair.partition("=")
+        if not (ours and equals and theirs):
+            raise ConfigError(f"--field {pair}: expected OURS=THEIRS, such as text=body")
+        fields[ours] = theirs
+    return fields
+
+
+def _documents(options: Namespace) -> Iterator[Document]:
+    for name in options.inputs:
+        if name == "-":
+            yield from _standard_input(sys.stdin, options)
+        else:
+            yield from read(name, options.format, _fields(options), options.on_error)
+
+
+def _standard_input(stream: IO[str], options: Namespace) -> Iterator[Document]:
+    """JSON lines where the first visible character is a brace, else one text; ``--format`` overrules."""
+    if options.format not in ("auto", "text", "jsonl"):
+        raise ConfigError(f"--format={options.format}: standard input is text or jsonl; give a file for other formats")
+    first = stream.readline()
+    while first and not first.strip():
+        first += stream.readline() if options.format != "text" else stream.read()
+        if first.strip() or not first.endswith("\n"):
+            break
+    if options.format == "text" or (options.format == "auto" and not first.lstrip().startswith("{")):
+        yield Document("stdin", first + stream.read())
+        return
+    yield from _checked(_json_lines(first, stream, ReadOptions(_fields(options))), options)
+
+
+def _json_lines(first: str, stream: Iterable[str], read_options: ReadOptions) -> Iterator[RawRow]:
+    number = 0
+    for part in (first.splitlines(keepends=True), stream):
+        for line in part:
+            number += 1
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                yield RawRow(number, problems=[(number, broken_json(error))])
+            else:
+                yield object_row(value, number, read_options)
+
+
+def _checked(rows: Iterator[RawRow], options: Namespace) -> Iterator[Document]:
+    report = ReadReport()
+    for item in check_rows(rows, STDIN, ReadOptions(_fields(options)), set()):
+        if isinstance(item, Document):
+            report.num_documents += 1
+            yield item
+        elif isinstance(item, Repair):
+            report.repairs.append(item)
+        elif isinstance(item, BadRow):
+            report.bad_rows.append(item)
+    if report.bad_rows and options.on_error == "raise":
+        raise report.error()
+    report.warn(str(STDIN))
+
+
+def _annotated(options: Namespace) -> Iterable[Document]:
+    path, read_options = Path(options.data), ReadOptions(_fields(options), task="ner")
+    if not path.is_dir():
+        return read(path, options.format, on_error=options.on_error, options=read_options)
+    splits = read_splits(path, options.format, on_error=options.on_error, options=read_options)
+    if options.split not in splits:
+        raise DataError(f"{path}: has no split {options.split!r}; there is {', '.join(splits)}")
+    return splits[options.split]
+
+
+def _progress(documents: Iterable[Document], what: str) -> Iterator[Document]:
+    """Count on standard error: a live line on a terminal, one line at the end elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        number = 0
+        for number, document in enumerate(documents, 1):  # noqa: B007
+            yield document
+            progress.advance(task)
+    if not console.is_terminal:
+        console.print(f"{number} {what}")
+
+
+@contextmanager
+def _writer(path: str | None):
+    """Give a function that writes a line to a file, to standard output (``-``) or nowhere (None)."""
+    if path is None:
+        yield lambda line: None  # noqa: ARG005
+    elif path == "-":
+        yield lambda line: print(line, flush=True)
+    else:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with Path(path).open("w", encoding="utf-8") as file:
+            yield lambda line: file.write(line + "\n")
