@@ -91,7 +91,7 @@ def test_documents_sentences_and_spare_columns(tmp_path):
     content += "-DOCSTART- -X- -X- O\r\n\r\nRome NNP B-NP B-LOC"
     documents, _ = reading(tmp_path, content)
     assert [document.text for document in documents] == ["EU rejects\nPeter", "Rome"]
-    assert [document.id for document in documents] == ["x:1", "x:9"]
+    assert [document.id for document in documents] == ["x:1", "x:2"]
     assert [surfaces(document) for document in documents] == [[("EU", "ORG"), ("Peter", "PER")], [("Rome", "LOC")]]
     chunks, _ = reading(tmp_path, content, fields={"text": 0, "spans": 2})
     assert surfaces(chunks[0]) == [("EU", "NP"), ("rejects", "VP"), ("Peter", "NP")]

@@ -43,7 +43,8 @@ class BadRow:
     id: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.reason}"
+        where = "" if self.id is None else f" (document {self.id!r:.80})"
+        return f"{self.file}:{self.line}: {self.reason}{where}"
 
 
 class Repair(BadRow):
@@ -56,7 +57,7 @@ class RawRow:
 
     Args:
         line: Line to report, counted from 1.
-        id: Anything; None gives ``<file name>:<line>``.
+        id: Anything; None gives the name of the file and the number of the row in it, as in ``train:17``.
         text: Anything; must turn out to be a string.
         spans: Raw spans; None where the row has none.
         labels: Raw class labels; None where the row has none.
@@ -194,9 +195,9 @@ def inside(folder: Path, entries: Iterable[Path]) -> list[Path]:
 
 def check_rows(rows: Iterable[RawRow], path: Path, options: ReadOptions, seen: set[str]) -> Iterator[Document | BadRow]:
     """Turn raw rows into documents, bad rows and repairs; ``seen`` collects the ids and refuses the second of each."""
-    for row in rows:
+    for number, row in enumerate(rows, 1):
         file = row.file or path
-        document, problems = check_row(row, file, options)
+        document, problems = check_row(row, f"{file.stem}:{number}", options)
         if not problems and document.id in seen:
             problems = [(row.line, f"duplicate id {document.id!r:.80}")]
         if problems:
@@ -207,9 +208,9 @@ def check_rows(rows: Iterable[RawRow], path: Path, options: ReadOptions, seen: s
         yield document
 
 
-def check_row(row: RawRow, file: Path, options: ReadOptions) -> tuple[Document, list[Problem]]:
+def check_row(row: RawRow, default_id: str, options: ReadOptions) -> tuple[Document, list[Problem]]:
     """Turn one raw row into a document, with the reasons that forbid its use; repairs are added to the row."""
-    identifier, problem = _checked_id(row, file)
+    identifier, problem = _checked_id(row.id, default_id)
     problems = row.problems + ([(row.line, problem)] if problem else [])
     if row.problems:
         return Document(identifier, ""), problems
@@ -240,12 +241,12 @@ def _by_line(problems: list[Problem]) -> Iterator[Problem]:
         yield line, "; ".join(found[:SHOWN_REASONS] + more)
 
 
-def _checked_id(row: RawRow, file: Path) -> tuple[str, str | None]:
-    if row.id is None:
-        return f"{file.stem}:{row.line}", None
-    if type(row.id) not in (str, int) or row.id == "":
-        return f"{file.stem}:{row.line}", f"id must be a string or an integer, got {row.id!r:.80}"
-    identifier = str(row.id)
+def _checked_id(given: object, default: str) -> tuple[str, str | None]:
+    if given is None:
+        return default, None
+    if type(given) not in (str, int) or given == "":
+        return default, f"id must be a string or an integer, got {given!r:.80}"
+    identifier = str(given)
     problem = character_problem(identifier)
     return identifier, problem and f"id: {problem}"
 

@@ -110,12 +110,12 @@ def object_row(value: object, line: int, options: ReadOptions) -> RawRow:
         found = value.get(name)
         if found is None or not _holds_spans(found, name, options):
             continue
+        row.spans = []
         for item in found if isinstance(found, list) else [found]:
             spans = raw_spans(item)
-            row.spans = (row.spans or []) + spans
+            row.spans += spans
             if not spans:
                 row.problems.append((line, f"expected a span with start, end and label, got {item!r:.80}"))
-        row.spans = row.spans or []
         break
     for name in options.names("labels", *_LABEL_FIELDS):
         found = value.get(name)

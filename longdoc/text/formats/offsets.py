@@ -6,7 +6,7 @@ span, the surface tells which it was.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -82,26 +82,29 @@ def _positions(text: str, *, utf16: bool, line_feed: int) -> np.ndarray:
 
 def _converted(spans: list[RawSpan], positions: np.ndarray) -> list[RawSpan] | None:
     """Replace counted offsets by code points; None if one falls inside a character. What is out of range stays so."""
-    converted = []
+    last = int(positions[-1])
+    known = [type(offset) is int and 0 <= offset <= last for offset in _ends(spans)]
+    counted = np.array(
+        [offset if fits else 0 for fits, offset in zip(known, _ends(spans), strict=True)], dtype=np.int64
+    )
+    points = np.searchsorted(positions, counted, side="right") - 1
+    if not np.array_equal(positions[points], counted):
+        return None
+    ends = [point if fits else offset for fits, offset, point in zip(known, _ends(spans), points.tolist(), strict=True)]
+    return [span._replace(start=ends[2 * i], end=ends[2 * i + 1]) for i, span in enumerate(spans)]
+
+
+def _ends(spans: list[RawSpan]) -> Iterator[object]:
     for span in spans:
-        ends: list[object] = []
-        for offset in (span.start, span.end):
-            if type(offset) is int and 0 <= offset <= positions[-1]:
-                index = int(np.searchsorted(positions, offset, side="right")) - 1
-                if positions[index] != offset:
-                    return None
-                ends.append(index)
-            else:
-                ends.append(offset)
-        converted.append(span._replace(start=ends[0], end=ends[1]))
-    return converted
+        yield span.start
+        yield span.end
 
 
 def _agrees(text: str, span: RawSpan) -> bool:
     """Whether the text at a span reads as its surface does, if it has one; runs of white space count as equal."""
     if not isinstance(span.surface, str):
         return True
-    if type(span.start) is not int or type(span.end) is not int or not 0 <= span.start <= span.end:
+    if type(span.start) is not int or type(span.end) is not int or not 0 <= span.start <= span.end <= len(text):
         return False
     found = text[span.start : span.end]
     return found == span.surface or _BLANK.sub(" ", found) == _BLANK.sub(" ", span.surface)

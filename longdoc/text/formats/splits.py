@@ -61,7 +61,7 @@ def read_splits(
     A folder may hold files or folders named train, dev (or valid, validation, val) and test. Where dev is missing, a
     tenth of train is set apart; where test is missing, there is none. Anything else that :func:`read` takes is split
     into 80, 10 and 10 per cent. Each document goes by a hash of the seed and its own id, so that documents added later
-    move no other (rows without an id are known by their line: give ids where rows may be inserted). Only where so few
+    move no other (rows without an id are known by their number: give ids where rows may be inserted). Only where so few
     documents leave a part empty, one is moved into it.
 
     Args:

@@ -32,7 +32,10 @@ def rows_tsv(path: Path, options: ReadOptions) -> Iterator[RawRow]:
 def _rows(path: Path, options: ReadOptions, delimiter: str) -> Iterator[RawRow]:
     csv.field_size_limit(_LARGEST_CELL)
     reader = csv.reader((line for _, line in numbered_lines(path)), delimiter=delimiter, strict=True)
-    header = next(reader, [])
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        raise DataError(f"{path}:1: expected a header line: {error}") from None
     columns = {
         name: next((header.index(known) for known in options.names(name, *known_as) if known in header), None)
         for name, known_as in _COLUMNS.items()
