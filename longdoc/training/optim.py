@@ -39,7 +39,9 @@ class OptimizerConfig:
 
     def build(self, model: nn.Module, num_steps: int) -> tuple[Optimizer, LambdaLR]:
         """Build the optimiser of a model and its schedule over ``num_steps`` optimiser steps."""
-        optimizer = AdamW(parameter_groups(model, self.weight_decay), lr=self.lr)
+        # One pass over the memory of each parameter instead of a dozen: a tenth of a step of a small encoder.
+        on_cpu = all(p.device.type == "cpu" for p in model.parameters())
+        optimizer = AdamW(parameter_groups(model, self.weight_decay), lr=self.lr, fused=on_cpu)
         num_warmup = round(self.warmup_ratio * num_steps)
         return optimizer, LambdaLR(optimizer, lambda step: lr_factor(self.schedule, step, num_warmup, num_steps))
 
