@@ -124,9 +124,9 @@ class Preprocessor:
         kept, overlapping = without_overlap(known, self.overlapping, document.id)
         lost += overlapping
         # A span reaching past the last window cannot come back whole; what is left of it would teach a wrong end.
-        cut = [item for item in kept if encoded.first_token[item[2] - 1] >= covered]
-        lost += [LostSpan(item[0], "truncated") for item in cut]
-        tags = self.tags.encode(word_spans([item for item in kept if item not in cut]), len(encoded.words))
+        whole = [item for item in kept if encoded.first_token[item[2] - 1] < covered]
+        lost += [LostSpan(item[0], "truncated") for item in kept if encoded.first_token[item[2] - 1] >= covered]
+        tags = self.tags.encode(word_spans(whole), len(encoded.words))
         return replace(encoded, tags=tags, lost=tuple(lost))
 
     def state(self) -> dict[str, object]:

@@ -6,6 +6,7 @@ import numpy as np
 import sentencex
 
 from longdoc.errors import ConfigError
+from longdoc.text.words import without_surrogates
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -22,7 +23,7 @@ def split_sentences(text: str, splitter: str = "sentencex", language: str = "en"
         Half-open character offsets. *Shape:* (num_sentences, 2), int64.
     """
     if splitter == "sentencex":
-        lengths = [len(s) for s in sentencex.segment(language, text)]
+        lengths = [len(s) for s in sentencex.segment(language, without_surrogates(text))]
     elif splitter == "line":
         lengths = [len(s) for s in _LINE.findall(text)]
     else:

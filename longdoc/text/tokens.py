@@ -14,10 +14,10 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from longdoc.errors import ConfigError
+from longdoc.text.words import without_surrogates
 
 _BLANK_PIECE = re.compile(r"[▁ĠĊĉč\s]+")
 _WORD_PREFIXES = ("▁", "Ġ")
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class WordTokenizer:
         if len(words) == 0:
             empty = np.zeros(0, dtype=np.int32)
             return Tokens(empty, empty)
-        text = _SURROGATES.sub("\ufffd", text)
+        text = without_surrogates(text)
         ids, starts, ends = self._encode_text(text)
         first = np.searchsorted(words[:, 1], starts, side="right")
         last = np.searchsorted(words[:, 0], ends, side="left") - 1

@@ -5,9 +5,12 @@ character of a script that is written without spaces (Chinese, Japanese, Korean 
 Combining marks belong to the word of the character before them. Blanks, control and format characters belong to none.
 """
 
+import re
 import unicodedata
 
 import numpy as np
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 INVISIBLE, RUN, SINGLE, MARK, UNKNOWN = 0, 1, 2, 3, 255
 
@@ -39,6 +42,11 @@ def _classify(code_point: int) -> int:
 def code_points(text: str) -> np.ndarray:
     """Return the code points of a text, lone surrogates included. *Shape:* (num_characters,)."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+
+
+def without_surrogates(text: str) -> str:
+    """Put U+FFFD in the place of lone surrogates, which libraries that want UTF-8 refuse. The length stays."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def _kinds(text: str) -> np.ndarray:

@@ -1,6 +1,8 @@
 """What the property tests share: hostile texts, a tokenizer of each kind, and a scorer that is always right."""
 
+import json
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
@@ -97,6 +99,18 @@ def planned_document(text: str, plan: list[tuple[int, int, str]]) -> Document:
         spans.append(Span(int(words[first, 0]), int(words[stop - 1, 1]), label))
         at = stop
     return Document("planned", text, tuple(spans))
+
+
+def read_lener(folder: Path, split: str) -> list[Document]:
+    """A split of the Portuguese judgments."""
+    rows = [json.loads(line) for line in (folder / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        Document(row["id"], row["text"], tuple(Span(e["start"], e["end"], e["label"]) for e in row["entities"]))
+        for row in rows
+    ]
+
+
+LENER_LABELS = ("JURISPRUDENCIA", "LEGISLACAO", "LOCAL", "ORGANIZACAO", "PESSOA", "TEMPO")
 
 
 def oracle_spans(encoded: EncodedDocument, scheme: TagScheme, aggregation: Aggregation) -> list[Span]:
