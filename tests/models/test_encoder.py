@@ -1,0 +1,148 @@
+import logging
+
+import pytest
+import torch
+from transformers import FNetConfig, PreTrainedTokenizerFast
+
+from longdoc.errors import ConfigError
+from longdoc.models.batch import Batch
+from longdoc.models.encoder import (
+    Encoder,
+    build_encoder,
+    encoder_state,
+    input_limit,
+    load_encoder,
+    load_tokenizer,
+    set_attention_dropout,
+    without_pooler,
+)
+from tests.models.tiny import LIMIT, VOCAB, tiny_encoder
+from tests.text.worlds import tokenizer_of
+
+FAMILIES = ["Bert", "Roberta", "DistilBert", "ModernBert", "Electra", "XLMRoberta", "Albert"]
+LENGTHS = [5, 17, 1, 17, 9]
+
+
+def flat_batch(seed: int = 0) -> Batch:
+    bounds = torch.tensor([0, *LENGTHS]).cumsum(0)
+    ids = torch.randint(5, VOCAB, (int(bounds[-1]),), generator=torch.Generator().manual_seed(seed))
+    none = torch.zeros(0, dtype=torch.long)
+    return Batch(ids, bounds, none, torch.full_like(ids, -1), none)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_flat_batch_equals_row_by_row(family):
+    model = without_pooler(tiny_encoder(family))
+    batch = flat_batch()
+    pad_id = model.config.pad_token_id or 0
+    hidden = Encoder(model, pad_id)(batch)
+    rows = [model(input_ids=row[None]).last_hidden_state[0] for row in batch.input_ids.split(LENGTHS)]
+    torch.testing.assert_close(hidden, torch.cat(rows), atol=1e-5, rtol=1e-4)
+
+    direction = torch.randn(hidden.shape, generator=torch.Generator().manual_seed(1))
+    together = torch.autograd.grad((hidden * direction).sum(), list(model.parameters()), allow_unused=True)
+    alone = torch.autograd.grad((torch.cat(rows) * direction).sum(), list(model.parameters()), allow_unused=True)
+    for (name, _), a, b in zip(model.named_parameters(), together, alone, strict=True):
+        assert a is not None, f"{name} gets no gradient"
+        assert b is not None
+        torch.testing.assert_close(a, b, atol=2e-4, rtol=1e-3, msg=name)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_state_builds_the_same_encoder(family):
+    model = without_pooler(tiny_encoder(family))
+    encoder = Encoder(model, model.config.pad_token_id or 0)
+    copy = build_encoder(encoder_state(encoder)).eval()
+    copy.load_state_dict(encoder.state_dict())
+    assert copy.width == encoder.width
+    assert copy.pad_id == encoder.pad_id
+    assert torch.equal(copy(flat_batch()), encoder(flat_batch()))
+
+
+@pytest.mark.parametrize(
+    ("family", "overrides", "limit", "source"),
+    [
+        ("Bert", {}, LIMIT, f"the position table ({LIMIT} rows, 0 reserved)"),
+        ("Electra", {}, LIMIT, f"the position table ({LIMIT} rows, 0 reserved)"),
+        ("DistilBert", {}, LIMIT, f"the position table ({LIMIT} rows, 0 reserved)"),
+        ("Albert", {}, LIMIT, f"the position table ({LIMIT} rows, 0 reserved)"),
+        ("Roberta", {"max_position_embeddings": 514}, 512, "the position table (514 rows, 2 reserved)"),
+        ("XLMRoberta", {"max_position_embeddings": 514}, 512, "the position table (514 rows, 2 reserved)"),
+        (
+            "Roberta",
+            {"max_position_embeddings": 514, "pad_token_id": 3},
+            510,
+            "the position table (514 rows, 4 reserved)",
+        ),
+        ("ModernBert", {"max_position_embeddings": 8192}, 8192, "max_position_embeddings"),
+    ],
+)
+def test_input_limit_and_that_it_is_real(family, overrides, limit, source):
+    model = tiny_encoder(family, **overrides)
+    assert input_limit(model) == (limit, source)
+    assert input_limit(model, int(1e30)) == (limit, source)
+    assert input_limit(model, 128) == (128, "the tokenizer's model_max_length")
+    assert input_limit(model, 10_000) == (limit, source)
+    if limit <= LIMIT:
+        model(input_ids=torch.full((1, limit), 7))
+        with pytest.raises((IndexError, RuntimeError)):
+            model(input_ids=torch.full((1, limit + 1), 7))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_attention_dropout_is_set(family):
+    config = tiny_encoder(family).config
+    set_attention_dropout(config, 0.25)
+    values = [getattr(config, name, None) for name in ("attention_probs_dropout_prob", "attention_dropout")]
+    assert 0.25 in values
+
+
+def test_an_encoder_without_attention_dropout_is_refused():
+    with pytest.raises(ConfigError, match="fnet has none of"):
+        set_attention_dropout(FNetConfig(), 0.0)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A folder with a tiny BERT in float16 and a WordPiece tokenizer."""
+    tokenizer = tokenizer_of("wordpiece")
+    tiny_encoder("Bert", vocab_size=tokenizer.vocab_size).half().save_pretrained(tmp_path)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]"
+    ).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_float16_folder_is_loaded_as_float32_and_says_so(saved, caplog):
+    with caplog.at_level(logging.INFO, "longdoc"):
+        encoder, tokenizer = load_encoder(str(saved), attention_dropout=0.0)
+    assert {p.dtype for p in encoder.parameters()} == {torch.float32}
+    assert "float16" in caplog.text
+    assert encoder.model.pooler is None
+    assert encoder.model.config.attention_probs_dropout_prob == 0.0
+    assert (tokenizer.pad_id, tokenizer.unk_id) == (0, 1)
+    rebuilt = build_encoder(encoder_state(encoder))
+    assert {p.dtype for p in rebuilt.parameters()} == {torch.float32}
+    encoder.train()
+    encoder(flat_batch()).sum().backward()
+    assert [name for name, p in encoder.named_parameters() if p.grad is None] == []
+
+
+def test_a_tokenizer_that_does_not_belong_is_refused(saved):
+    tiny_encoder("Bert", vocab_size=20).save_pretrained(saved)
+    with pytest.raises(ConfigError, match="they do not belong together"):
+        load_encoder(str(saved))
+
+
+@pytest.mark.parametrize("name", ["no/such-encoder", "/no/such/folder"])
+def test_a_wrong_name_is_refused_by_name(name):
+    with pytest.raises(ConfigError, match=rf"model.name='{name}' cannot be loaded: expected a folder with config.json"):
+        load_encoder(name)
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        load_tokenizer(name)
+
+
+def test_a_folder_without_weights_is_refused(tmp_path):
+    tiny_encoder("Bert").config.save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        load_encoder(str(tmp_path))
