@@ -15,6 +15,7 @@ MANY_LONG = 0.01
 FITTING_SHARE = 0.99
 FEW_EXAMPLES = 10
 OVERLAP_STEP_TOKENS = 32
+LARGE_WINDOW = 8192
 
 Strategy = Literal["none", "truncate", "chunk", "sparse"]
 
@@ -109,8 +110,10 @@ def _reasons(report: CorpusReport, whole: PartStatistics, strategy: Strategy, ov
             f"With overlap {report.overlap} there are {windows:.1f} windows a document, and {cost:.2f} tokens are read "
             "for each token of text."
         )
+    if whole.num_cut_documents and strategy != "truncate":
+        reasons += _about_overlap(report, whole, overlap)
     if whole.num_cut_documents:
-        reasons += _about_overlap(report, whole, overlap) + _about_limit(report, whole)
+        reasons += _about_limit(report, whole)
     return reasons
 
 
@@ -138,12 +141,17 @@ def _about_overlap(report: CorpusReport, whole: PartStatistics, overlap: int) ->
 
 def _about_limit(report: CorpusReport, whole: PartStatistics) -> list[str]:
     limit = report.counter.limit
-    if limit is None or limit <= report.window:
+    larger = limit if limit is not None and limit > report.window else LARGE_WINDOW
+    if larger <= report.window:
         return []
-    fitting = sum(n <= limit - report.num_special for n in whole.tokens)
+    fitting = percent(sum(n <= larger - report.num_special for n in whole.tokens), whole.num_documents)
+    if limit is None or limit > report.window:
+        return [
+            f"windows.size_tokens={larger} would hold {fitting} of the documents whole, at a higher cost in memory."
+        ]
     return [
-        f"This encoder takes {limit:,} tokens: windows.size_tokens={limit} would hold "
-        f"{percent(fitting, whole.num_documents)} of the documents whole, at a higher cost in memory."
+        f"windows.size_tokens={report.window} is all that this encoder takes. One that takes {larger:,} would "
+        f"hold {fitting} of the documents whole."
     ]
 
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 WIDTH, HEIGHT = 460, 230
-_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 14, 30, 38
+_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 14, 38, 38
 _MAX_TICKS = 8
 _LEAST_HEIGHT = 2
+_MARK_ROW = 15
+_MARK_CHARS_WIDTH = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +105,13 @@ def _level(y: float, kind: str) -> str:
 
 def _draw_marks(marks: Sequence[Mark], at: Sequence[float], bottom: float) -> list[str]:
     drawn = []
-    for mark, place in zip(marks, at, strict=True):
-        # The words stand on the side away from the other line.
-        left = place > WIDTH / 2 if len(marks) == 1 else place == min(at)
-        left = (left or place > WIDTH - 120) and place > 120
-        anchor, shift = ("end", -5) if left else ("start", 5)
-        drawn.append(f'<line class="mark" x1="{place:.1f}" x2="{place:.1f}" y1="8" y2="{bottom:.1f}"/>')
+    # From right to left, each word lower than the one before: no line runs through a word.
+    for row, (place, mark) in enumerate(sorted(zip(at, marks, strict=True), key=lambda item: -item[0])):
+        anchor, shift = ("end", -5) if place > _MARK_CHARS_WIDTH + _LEFT else ("start", 5)
+        baseline = 14 + row * _MARK_ROW
         text = html.escape(mark.text)
-        drawn.append(f'<text class="mark" x="{place + shift:.1f}" y="17" text-anchor="{anchor}">{text}</text>')
+        drawn.append(f'<line class="mark" x1="{place:.1f}" x2="{place:.1f}" y1="{baseline - 9}" y2="{bottom:.1f}"/>')
+        drawn.append(f'<text class="mark" x="{place + shift:.1f}" y="{baseline}" text-anchor="{anchor}">{text}</text>')
     return drawn
 
 
@@ -122,7 +123,7 @@ def _value_ticks(low: float, high: float) -> list[int]:
 
 
 def _count_ticks(tallest: int) -> list[int]:
-    step = max(1, int(_nice(tallest / 3)))
+    step = max(1, int(_nice(tallest / 4)))
     return list(range(step, tallest + 1, step))
 
 

@@ -46,13 +46,15 @@ svg line.mark { stroke: var(--mark); stroke-width: 1.25; stroke-dasharray: 4 3; 
 .part1 { fill: var(--part1); background: var(--part1); }
 .part2 { fill: var(--part2); background: var(--part2); }
 svg.row { display: block; width: 100%; min-width: 5rem; height: .75rem; }
-.legend span, figcaption span { margin-right: 1rem; }
+.legend span, figcaption span { display: inline-block; margin-right: 1rem; }
 .legend i, figcaption i { display: inline-block; width: .75rem; height: .75rem; border-radius: 2px;
   margin-right: .4rem; vertical-align: -.05rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .6rem; text-align: right; border-bottom: 1px solid var(--line); vertical-align: bottom; }
-th:first-child { text-align: left; padding-left: 0; max-width: 16rem; overflow-wrap: anywhere; }
+td { white-space: nowrap; }
+th:first-child { text-align: left; padding-left: 0; min-width: 3.5rem; max-width: 16rem; overflow-wrap: anywhere; }
+th bdi { display: inline-block; min-width: 8rem; }
 thead th { color: var(--soft); font-weight: 500; font-size: .825rem; line-height: 1.25; }
 tbody th { font-weight: 500; }
 td:has(svg) { width: 45%; vertical-align: middle; }
