@@ -28,7 +28,20 @@ _CAST = {
 }
 _SPEAKERS = {"claimant": "P", "defendant": "D", "witness": "W", "counsel": "C", "judge": "J"}
 _WORDS = ("says", "tells", "tells")
-_BODIES = {"procedure": ("steps",), "authority": (*_WORDS, *_WORDS, "steps", "steps", "steps")}
+_OPENINGS = {
+    "claimant": ("role_opens",),
+    "defendant": ("role_opens",),
+    "witness": ("role_opens", "witness_opens"),
+    "counsel": ("role_opens", "counsel_opens"),
+    "judge": ("role_opens", "judge_opens"),
+    "authority": ("authority_opens",),
+    "procedure": ("procedure_opens",),
+}
+_BODIES = {
+    **dict.fromkeys(_SPEAKERS, (*_WORDS, "role_tells", "role_tells")),
+    "authority": (*_WORDS, "authority_tells", "steps", "steps"),
+    "procedure": ("steps",),
+}
 
 Paragraph = list[list[Piece]]  # sentences
 
@@ -68,13 +81,13 @@ class Judgment:
                 [self._sentence("introduces", self.everybody)],
                 [self._sentence("witness_list", self.everybody)],
                 *(self._paragraph() for _ in range(2 + num_extra // 3)),
-                [self._sentence(f"finding_claim_{'yes' if claim else 'no'}")],
+                self._finding("claim", claim),
             ],
             "middle": [],
             "far": [],
             "late": [self._paragraph(self.far_cast) for _ in range(1 + num_extra - num_extra // 3)],
             "end": [
-                [self._sentence(f"finding_counter_{'yes' if counterclaim else 'no'}")],
+                self._finding("counterclaim", counterclaim),
                 [self._sentence("closes")],
             ],
         }
@@ -104,21 +117,25 @@ class Judgment:
         else:
             self.writer.year = self.rng.randrange(*YEARS)
             people = [self.writer.person("party", None) for _ in range(2)]
-        scene = [self._opening(kind, self._bind(people), ours)]
+        scene = [self._told(kind, self.rng.choice(_OPENINGS[kind]), self._bind(people))]
         if self.rng.random() < 0.3:
             scene.append(self._sentence("asides"))
         for _ in range(self.rng.randrange(2, 5)):
-            scene.append(self._sentence(self.rng.choice(_BODIES.get(kind, _WORDS)), self._bind(people), ours=ours))
+            scene.append(self._told(kind, self.rng.choice(_BODIES[kind]), self._bind(people)))
             if self.rng.random() < 0.15:
                 scene.append(self._sentence("asides"))
         self.writer.year = year
         return scene
 
-    def _opening(self, kind: str, people: dict[str, Person], ours: bool) -> list[Piece]:
-        tables = {"claimant": ("role_opens",), "defendant": ("role_opens",), "authority": (), "procedure": ()}
-        table = self.rng.choice(tables.get(kind, ("role_opens", f"{kind}_opens")) or (f"{kind}_opens",))
+    def _told(self, kind: str, table: str, people: dict[str, Person]) -> list[Piece]:
+        """A sentence that may say whose words these are."""
         template = self.writer.draw(table).replace("{who", f"{{who_{kind}")
-        return self.writer.write(template, people, ours=ours)
+        return self.writer.write(template, people, ours=kind != "authority")
+
+    def _finding(self, matter: str, allowed: bool) -> Paragraph:
+        """Say three times what becomes of the claim or of the counterclaim."""
+        templates = [self.writer.draw("finding").replace("{matter", f"{{matter_{matter}") for _ in range(3)]
+        return [self.writer.write(template.replace("{not", f"{{not_{allowed}"), {}) for template in templates]
 
     def _far_paragraphs(self, num_mentions: int) -> list[Paragraph]:
         """Sentences about people whose roles were told at the beginning of the judgment only."""
@@ -127,7 +144,7 @@ class Judgment:
             paragraph = [self._sentence("far_opens")]
             for _ in range(self.rng.randrange(3, 6)):
                 table = self.rng.choice((*_WORDS, "meets", "meets"))
-                paragraph.append(self._sentence(table, self._bind(self.far_cast), person_slice="far"))
+                paragraph.append(self._sentence(table, self._bind(self.far_cast), "far"))
             num_mentions -= sum(piece.slice == "far" for sentence in paragraph for piece in sentence)
             paragraphs.append(paragraph)
         return paragraphs
@@ -139,9 +156,9 @@ class Judgment:
         return dict(zip("XYZ", people, strict=False))
 
     def _sentence(
-        self, table: str, people: dict[str, Person] | None = None, *, ours: bool = True, person_slice: str | None = None
+        self, table: str, people: dict[str, Person] | None = None, person_slice: str | None = None
     ) -> list[Piece]:
-        return self.writer.write(self.writer.draw(table), people or {}, ours=ours, person_slice=person_slice)
+        return self.writer.write(self.writer.draw(table), people or {}, person_slice=person_slice)
 
     def _set(self, caption: list[Piece], zones: dict[str, list[Paragraph]], signature: list[Piece]) -> list[Piece]:
         """Number the paragraphs and put headings over the zones."""
