@@ -31,6 +31,8 @@ TASK = {"data": {"text": "Ann"}, "annotations": []}
     [
         ("a.jsonl", "", "jsonl"),
         ("a.ndjson", "{}", "jsonl"),
+        ("a.jsonl", '{"id": 1, "text": "x", "label": [], "Comments": []}', "doccano"),
+        ("a.jsonl", '{"text": "x", "annotations": [{"label": 1, "start_offset": 0}]}', "doccano"),
         ("a.json", [{"text": "x"}], "json"),
         ("a.json", [TASK], "label_studio"),
         ("a.json", json.dumps([{"annotations": [{"result": []}], "data": {}}], indent=2), "label_studio"),
@@ -176,6 +178,20 @@ def test_offsets_that_nothing_explains_are_reported():
     assert ((span.start, span.end), problems) == ((2, 5), [])
     assert "inside a character" in convert_offsets("😀 Ann", [RawSpan(1, 6, "A")], "utf16")[2][0][1]
     assert convert_offsets("😀 Ann", [RawSpan(3, 6, "A")], "codepoint") == ([RawSpan(3, 6, "A")], None, [])
+
+
+def test_doccano_counts_utf16_units_and_other_lists_must_say(tmp_path):
+    row = {"id": 1, "text": "👨🏻🚒 firemen drive firetrucks", "label": [[21, 31, "A"]]}
+    (document,) = source = read(put(tmp_path / "a.jsonl", row | {"Comments": []}))
+    assert document.text[document.spans[0].start : document.spans[0].end] == "firetrucks"
+    assert [repair.reason for repair in source.report.repairs] == ["offsets converted from UTF-16 units"]
+    assert list(read(put(tmp_path / "b.jsonl", row), "doccano")) == [document]
+    with pytest.raises(DataError, match="say format=doccano or offset_unit=codepoint"):
+        list(read(tmp_path / "b.jsonl"))
+    row["label"] = [[18, 28, "A"]]
+    assert list(read(put(tmp_path / "b.jsonl", row), options=ReadOptions(offset_unit="codepoint"))) == [document]
+    row["entities"] = row.pop("label")
+    assert list(read(put(tmp_path / "b.jsonl", row))) == [document]
 
 
 @given(st.text("a😀\r\n 中é", max_size=30), st.data())

@@ -34,6 +34,13 @@ def rows_jsonl(path: Path, options: ReadOptions) -> Iterator[RawRow]:
             yield object_row(value, number, options)
 
 
+def rows_doccano(path: Path, options: ReadOptions) -> Iterator[RawRow]:
+    """Read one object a line; offsets count UTF-16 units, as doccano's do, unless the options name a unit."""
+    for row in rows_jsonl(path, options):
+        row.offset_unit = "utf16" if options.offset_unit == "auto" else None
+        yield row
+
+
 def rows_json(path: Path, options: ReadOptions) -> Iterator[RawRow]:
     """Read an array of objects, or objects one after the other, without holding the whole file."""
     return rows_of_values(path, lambda value, line: object_row(value, line, options))
@@ -114,6 +121,8 @@ def object_row(value: object, line: int, options: ReadOptions) -> RawRow:
         for item in found if isinstance(found, list) else [found]:
             spans = raw_spans(item)
             row.spans += spans
+            if options.offset_unit == "auto" and (name in ("label", "labels") or "start_offset" in item):
+                row.offset_unit = "unsure"
             if not spans:
                 row.problems.append((line, f"expected a span with start, end and label, got {item!r:.80}"))
         break

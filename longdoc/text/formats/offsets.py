@@ -45,7 +45,8 @@ def convert_offsets(
     Args:
         text: The document.
         spans: Its raw spans; those whose offsets are no integers are left alone.
-        unit: ``auto`` takes code points unless a surface contradicts and another unit explains all surfaces.
+        unit: ``auto`` takes code points unless a surface contradicts and another unit explains all surfaces. ``unsure``
+            does too, but refuses spans without surface that UTF-16 units would place elsewhere.
 
     Returns:
         The spans in code points, what was repaired (or None), and lines with reasons that forbid the use of the row.
@@ -55,16 +56,28 @@ def convert_offsets(
         converted = spans if text.isascii() else _converted(spans, _positions(text, utf16=True, line_feed=0))
         if converted is None:
             return spans, None, [(None, "an offset in UTF-16 units falls inside a character")]
-        return converted, None, _mismatches(text, converted)
+        repair = f"offsets converted from {_UNIT_NAMES[True, 0]}" if converted != spans else None
+        return converted, repair, _mismatches(text, converted)
+    if unit == "unsure" and not text.isascii():
+        bare = [span for span in spans if span.surface is None]
+        if bare != _converted(bare, _positions(text, utf16=True, line_feed=0)):
+            return spans, None, [(None, "offsets may count UTF-16 units: say format=doccano or offset_unit=codepoint")]
     if all(_agrees(text, span) for span in spans):
-        return spans, None, _hint(text, spans) if unit == "auto" else []
-    for (utf16, line_feed), name in _UNIT_NAMES.items() if unit == "auto" else ():
+        return spans, None, _hint(text, spans) if unit != "codepoint" else []
+    for (utf16, line_feed), name in _UNIT_NAMES.items() if unit != "codepoint" else ():
         if (utf16 and text.isascii()) or (line_feed and ("\r\n" if line_feed < 0 else "\n") not in text):
             continue
         candidate = _converted(spans, _positions(text, utf16=utf16, line_feed=line_feed))
         if candidate is not None and all(_agrees(text, span) for span in candidate):
             return candidate, f"offsets converted from {name}", []
     return spans, None, _mismatches(text, spans) + _hint(text, spans)
+
+
+def utf16_offsets(text: str, offsets: Sequence[int]) -> list[int]:
+    """Count code point offsets in UTF-16 units."""
+    return (
+        list(offsets) if text.isascii() else _positions(text, utf16=True, line_feed=0)[np.array(offsets, int)].tolist()
+    )
 
 
 def _positions(text: str, *, utf16: bool, line_feed: int) -> np.ndarray:

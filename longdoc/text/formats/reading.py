@@ -20,7 +20,7 @@ from longdoc.text.formats.base import (
 )
 from longdoc.text.formats.brat import rows_brat, rows_text
 from longdoc.text.formats.conll import looks_like_conll, rows_conll
-from longdoc.text.formats.json_rows import rows_json, rows_jsonl
+from longdoc.text.formats.json_rows import rows_doccano, rows_json, rows_jsonl
 from longdoc.text.formats.label_studio import rows_label_studio
 from longdoc.text.formats.tables import rows_csv, rows_tsv
 
@@ -32,7 +32,7 @@ READERS: dict[str, RowReader] = {
     "csv": rows_csv,
     "tsv": rows_tsv,
     "conll": rows_conll,
-    "doccano": rows_jsonl,
+    "doccano": rows_doccano,
     "label_studio": rows_label_studio,
     "brat": rows_brat,
     "text": rows_text,
@@ -57,6 +57,7 @@ SUFFIXES = {
     ".txt": "text",
 }
 _ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar")
+_DOCCANO = re.compile(r'"(Comments|annotation_approver|start_offset)"\s*:')
 _PEEKED_LINES = 50
 _PEEKED_CHARS = 1 << 16
 _LABEL_STUDIO = re.compile(r'"data"\s*:\s*\{|"result"\s*:\s*\[')
@@ -176,16 +177,19 @@ def detect_format(path: Path) -> str:
     if suffix in _ARCHIVES:
         raise DataError(f"{path}: archives are not opened; unpack it and give the file or folder inside")
     found = SUFFIXES.get(suffix)
-    if found not in (None, "json", "text"):
+    if found not in (None, "json", "jsonl", "text"):
         return str(found)
-    lines = [line[:_PEEKED_CHARS] for _, line in islice(numbered_lines(path), _PEEKED_LINES)]
+    lines = [
+        line if len(line) <= 2 * _PEEKED_CHARS else line[:_PEEKED_CHARS] + line[-_PEEKED_CHARS:]
+        for _, line in islice(numbered_lines(path), _PEEKED_LINES)
+    ]
     head = "".join(lines).lstrip()[:1]
     if found == "text":
         return "brat" if path.with_suffix(".ann").exists() else "conll" if looks_like_conll(lines) else "text"
     if found == "json" or head == "[":
         return _json_kind(path)
-    if head == "{":
-        return "jsonl"
+    if head == "{" or found == "jsonl":
+        return "doccano" if _DOCCANO.search("".join(lines[:1])) else "jsonl"
     if looks_like_conll(lines):
         return "conll"
     raise DataError(f"{path}: cannot tell its format; name it with format= one of {', '.join(READERS)}")

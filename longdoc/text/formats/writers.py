@@ -20,6 +20,7 @@ from longdoc.text.documents import Document, Span, span_problem
 from longdoc.text.formats.base import character_problem
 from longdoc.text.formats.brat import NOTE_TYPE
 from longdoc.text.formats.conll import conll_lines
+from longdoc.text.formats.offsets import utf16_offsets
 
 _UNSAFE_NAME = re.compile(r"^[. ]|[^\w\-. ]| $")
 _UNSAFE_LABEL = re.compile(r"[^\w\-]")
@@ -80,9 +81,16 @@ def jsonl_row(document: Document) -> dict[str, Any]:
 
 
 def doccano_row(document: Document) -> dict[str, Any]:
-    """A document as a row to import into doccano; with spans and classes in the shape of its joint projects."""
-    row: dict[str, Any] = {"id": document.id, "text": document.text}
-    spans = None if document.spans is None else [[span.start, span.end, span.label] for span in document.spans]
+    """A document as a row to import into doccano, with its offsets in UTF-16 units as doccano counts them.
+
+    With both spans and classes it has the shape of doccano's joint projects.
+    """
+    row: dict[str, Any] = {"id": document.id, "text": document.text, "Comments": []}
+    spans = None
+    if document.spans is not None:
+        starts = utf16_offsets(document.text, [span.start for span in document.spans])
+        ends = utf16_offsets(document.text, [span.end for span in document.spans])
+        spans = [list(place) for place in zip(starts, ends, [span.label for span in document.spans], strict=True)]
     if document.labels is None:
         return row if spans is None else row | {"label": spans}
     if spans is None and document.labels:
