@@ -6,6 +6,7 @@ in the cache; the backward pass forms them again, and adds the gradients of keys
 Shapes: L tokens of the segment, H heads, D width of a head, R queries of a tile, C keys of its window, G global tokens.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,8 @@ from torch.autograd.function import once_differentiable
 BLOCK_TOKENS = 128
 _TILE_ELEMENTS = 2**22
 """Scores held at a time: a tile takes fewer heads if they would not fit."""
+_STEEP = 40.0
+"""Largest distance bias from which a head's weights are searched for numbers below the normal range."""
 _TEMPLATE_BLOCKS = 32
 """Widest window, in blocks, of which the bias is kept; beyond it is made anew for each tile."""
 
@@ -86,9 +89,19 @@ class Band:
             for head in range(0, num_heads, heads):
                 yield Tile(slice(start, stop), keys, slice(head, min(num_heads, head + heads)))
 
-    def globals_within(self, keys: slice) -> list[int]:
-        """Columns of a tile's window that hold global tokens."""
-        return [position - keys.start for position in self.global_positions if keys.start <= position < keys.stop]
+    def globals_within(self, span: slice) -> list[int]:
+        """Places of the global tokens in a range of the segment, counted from its start."""
+        return [position - span.start for position in self.global_positions if span.start <= position < span.stop]
+
+    def masked_columns(self, tile: Tile) -> tuple[slice, ...]:
+        """Columns of a window that some query of the tile does not see; what lies between is seen by all."""
+        left, right = self.reach
+        shift = left - (tile.queries.start - tile.keys.start)
+        first = max(0, tile.num_queries - 1 - shift)
+        last = min(tile.num_keys, left + right + 1 - shift)
+        if first >= last:
+            return (slice(0, tile.num_keys),)
+        return tuple(span for span in (slice(0, first), slice(last, tile.num_keys)) if span.start < span.stop)
 
     def bias(self, tile: Tile, like: Tensor) -> Tensor:
         """Give what is added to the scores of a window: distance bias, and -inf outside. *Shape:* (1 or H, R, C)."""
@@ -100,6 +113,13 @@ class Band:
         whole = self._template(like)
         heads = slice(None) if self.slopes is None else tile.heads
         return whole[heads, : tile.num_queries, shift : shift + tile.num_keys]
+
+    @cached_property
+    def steep_heads(self) -> tuple[int, ...]:
+        """Heads whose distance bias drives weights below the normal range of numbers."""
+        if self.slopes is None:
+            return ()
+        return tuple((self.slopes * max(self.reach) > _STEEP).nonzero().flatten().tolist())
 
     def _template(self, like: Tensor) -> Tensor:
         left, right = self.reach
@@ -121,60 +141,67 @@ class Band:
         return bias.masked_fill_(~seen, -torch.inf)
 
 
-class _Tiles:
-    """The arithmetic that forward and backward share: scores and weights of a tile, in buffers used again and again."""
+class _Scratch:
+    """Memory for the scores of one tile after the other, and what dropout draws for them."""
 
-    def __init__(self, q: Tensor, k: Tensor, band: Band, scale: float, dropout: float, seed: int) -> None:
-        self.q, self.k, self.band, self.scale, self.dropout = q, k, band, scale, dropout
-        self.k_global = k[:, list(band.global_positions)] if band.global_positions else None
-        self.num_global = len(band.global_positions)
+    def __init__(self, like: Tensor, dropout: float, seed: int) -> None:
+        self.like, self.dropout = like, dropout
         self.buffers: dict[str, Tensor] = {}
-        self.generator = torch.Generator(q.device).manual_seed(seed) if dropout else None
+        self.generator = torch.Generator(like.device).manual_seed(seed) if dropout else None
 
-    def __iter__(self) -> Iterator[Tile]:
-        return self.band.tiles(self.q.shape[0])
-
-    def buffer(self, name: str, tile: Tile) -> Tensor:
-        """Give scratch memory for one value per score. *Shape:* (H, R, C + G)."""
-        shape = (tile.num_heads, tile.num_queries, tile.num_keys + self.num_global)
-        size = shape[0] * shape[1] * shape[2]
+    def get(self, name: str, *shape: int) -> Tensor:
+        """Give memory of a shape, with anything in it."""
+        size = math.prod(shape)
         if name not in self.buffers or self.buffers[name].numel() < size:
-            self.buffers[name] = self.q.new_empty(size)
+            self.buffers[name] = self.like.new_empty(size)
         return self.buffers[name][:size].view(shape)
 
-    def scores(self, tile: Tile) -> Tensor:
-        """Form the masked scores of a tile. *Shape:* (H, R, C + G)."""
-        scores = self.buffer("weights", tile)
-        q, k = self.q[tile.heads, tile.queries], self.k[tile.heads, tile.keys]
-        bias = self.band.bias(tile, self.q)
-        if self.k_global is None:
-            return torch.baddbmm(bias, q, k.mT, alpha=self.scale, out=scores)
-        window = scores[..., : tile.num_keys]
-        window.copy_(bias).baddbmm_(q, k.mT, alpha=self.scale)
-        window[..., self.band.globals_within(tile.keys)] = -torch.inf
-        torch.mul(q @ self.k_global[tile.heads].mT, self.scale, out=scores[..., tile.num_keys :])
-        return scores
-
-    def weights(self, tile: Tile) -> Tensor:
-        """Form the attention weights of a tile, before dropout. *Shape:* (H, R, C + G)."""
-        scores = self.scores(tile)
-        torch.softmax(scores, -1, out=scores)
-        if self.band.slopes is not None:
-            # Products with numbers too small for the normal range are many times slower on a CPU.
-            torch.threshold_(scores, torch.finfo(scores.dtype).tiny, 0.0)
-        return scores
-
-    def keep(self, tile: Tile) -> Tensor | None:
-        """Draw what dropout multiplies the weights with; the same again in the backward pass."""
+    def keep(self, weights: Tensor) -> Tensor | None:
+        """Draw what dropout multiplies weights with; the backward pass draws the same again."""
         if not self.dropout:
             return None
-        kept = self.buffer("keep", tile).bernoulli_(1 - self.dropout, generator=self.generator)
+        kept = self.get("keep", *weights.shape).bernoulli_(1 - self.dropout, generator=self.generator)
         return kept.div_(1 - self.dropout)
 
 
-def _zeros_by_token(like: Tensor) -> Tensor:
-    num_heads, length, width = like.shape
-    return like.new_zeros((length, num_heads, width)).transpose(0, 1)
+def _tile_weights(q: Tensor, k: Tensor, tile: Tile, band: Band, scale: float, scratch: _Scratch) -> Tensor:
+    """Form the weights of a tile; the rows of global tokens are zero. *Shape:* (H, R, C + G)."""
+    marked = list(band.global_positions)
+    weights = scratch.get("weights", tile.num_heads, tile.num_queries, tile.num_keys + len(marked))
+    q_tile, k_tile = q[tile.heads, tile.queries], k[tile.heads, tile.keys]
+    window = weights[..., : tile.num_keys]
+    bias = band.bias(tile, q)
+    if band.slopes is None:
+        window.baddbmm_(q_tile, k_tile.mT, beta=0, alpha=scale)
+        for columns in band.masked_columns(tile):
+            window[..., columns] += bias[..., columns]
+    elif marked:
+        window.copy_(bias).baddbmm_(q_tile, k_tile.mT, alpha=scale)
+    else:
+        torch.baddbmm(bias, q_tile, k_tile.mT, alpha=scale, out=window)
+    if marked:
+        window[..., band.globals_within(tile.keys)] = -torch.inf
+        torch.mul(q_tile @ k[tile.heads, marked].mT, scale, out=weights[..., tile.num_keys :])
+    torch.softmax(weights, -1, out=weights)
+    for head in band.steep_heads:
+        if tile.heads.start <= head < tile.heads.stop:
+            # Products with numbers below the normal range are many times slower on a CPU.
+            torch.threshold_(weights[head - tile.heads.start], torch.finfo(weights.dtype).eps ** 4, 0.0)
+    rows = band.globals_within(tile.queries)
+    if rows:
+        weights[:, rows] = 0
+    return weights
+
+
+def _global_rows(q: Tensor, k: Tensor, band: Band, scale: float, scratch: _Scratch) -> Iterator[tuple[slice, Tensor]]:
+    """Form the weights of the global tokens, which see the whole segment, a few heads at a time. *Shape:* (H, G, L)."""
+    marked = list(band.global_positions)
+    num_heads = max(1, _TILE_ELEMENTS // (len(marked) * band.length)) if marked else 1
+    for head in range(0, q.shape[0] if marked else 0, num_heads):
+        heads = slice(head, min(q.shape[0], head + num_heads))
+        scores = scratch.get("weights", heads.stop - heads.start, len(marked), band.length)
+        scores.baddbmm_(q[heads, marked], k[heads].mT, beta=0, alpha=scale)
+        yield heads, torch.softmax(scores, -1, out=scores)
 
 
 class _BandedAttention(torch.autograd.Function):
@@ -182,17 +209,21 @@ class _BandedAttention(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, band: Band, scale: float, dropout: float, seed: int
     ) -> Tensor:
-        tiles = _Tiles(q, k, band, scale, dropout, seed)
-        out = _zeros_by_token(v)
-        v_global = v[:, list(band.global_positions)]
-        for tile in tiles:
-            weights, keep = tiles.weights(tile), tiles.keep(tile)
+        scratch = _Scratch(q, dropout, seed)
+        out = v.new_empty((v.shape[1], v.shape[0], v.shape[2])).transpose(0, 1)
+        marked = list(band.global_positions)
+        for tile in band.tiles(q.shape[0]):
+            weights = _tile_weights(q, k, tile, band, scale, scratch)
+            keep = scratch.keep(weights)
             if keep is not None:
                 weights.mul_(keep)
-            target, window = out[tile.heads, tile.queries], weights[..., : tile.num_keys]
-            torch.bmm(window, v[tile.heads, tile.keys], out=target)
-            if band.global_positions:
-                target.baddbmm_(weights[..., tile.num_keys :], v_global[tile.heads])
+            target = out[tile.heads, tile.queries]
+            torch.bmm(weights[..., : tile.num_keys], v[tile.heads, tile.keys], out=target)
+            if marked:
+                target += weights[..., tile.num_keys :] @ v[tile.heads, marked]
+        for heads, weights in _global_rows(q, k, band, scale, scratch):
+            keep = scratch.keep(weights)
+            out[heads, marked] = (weights if keep is None else weights.mul_(keep)) @ v[heads]
         ctx.save_for_backward(q, k, v)
         ctx.band, ctx.scale, ctx.dropout, ctx.seed = band, scale, dropout, seed
         return out
@@ -201,48 +232,58 @@ class _BandedAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v = ctx.saved_tensors
-        band: Band = ctx.band
-        tiles = _Tiles(q, k, band, ctx.scale, ctx.dropout, ctx.seed)
+        band, scale = ctx.band, ctx.scale
+        scratch = _Scratch(q, ctx.dropout, ctx.seed)
         grad = grad if grad.stride(-1) == 1 else grad.contiguous()
         marked = list(band.global_positions)
-        v_global, k_global = v[:, marked], k[:, marked]
-        dq, dk, dv = (_zeros_by_token(x) for x in (q, k, v))
-        dk_global, dv_global = torch.zeros_like(k_global), torch.zeros_like(v_global)
-        for tile in tiles:
+        dq = q.new_empty((q.shape[1], q.shape[0], q.shape[2])).transpose(0, 1)
+        dk, dv = k.new_zeros(k.shape), v.new_zeros(v.shape)
+        dk_global, dv_global = (x.new_zeros((x.shape[0], len(marked), x.shape[2])) for x in (k, v))
+        for tile in band.tiles(q.shape[0]):
             heads, num_keys = tile.heads, tile.num_keys
             q_tile, k_tile, v_tile = q[heads, tile.queries], k[heads, tile.keys], v[heads, tile.keys]
             grad_tile = grad[heads, tile.queries]
-            weights, keep = tiles.weights(tile), tiles.keep(tile)
-            d_weights = tiles.buffer("gradient", tile)
+            weights = _tile_weights(q, k, tile, band, scale, scratch)
+            d_weights = scratch.get("gradient", *weights.shape)
+            d_weights[..., :num_keys].baddbmm_(grad_tile, v_tile.mT, beta=0)
             if marked:
-                d_weights[..., :num_keys].baddbmm_(grad_tile, v_tile.mT, beta=0)
-                d_weights[..., num_keys:].baddbmm_(grad_tile, v_global[heads].mT, beta=0)
-            else:
-                torch.bmm(grad_tile, v_tile.mT, out=d_weights)
-            used = weights
-            if keep is not None:
-                d_weights.mul_(keep)
-                used = keep.mul_(weights)
-            dv[heads, tile.keys].baddbmm_(used[..., :num_keys].mT, grad_tile)
-            if marked:
-                dv_global[heads].baddbmm_(used[..., num_keys:].mT, grad_tile)
-            d_scores = torch._softmax_backward_data(d_weights, weights, -1, weights.dtype, grad_input=d_weights)
+                d_weights[..., num_keys:] = grad_tile @ v[heads, marked].mT
+            used, d_scores = _through_softmax(weights, d_weights, scratch)
             window = d_scores[..., :num_keys]
+            dv[heads, tile.keys].baddbmm_(used[..., :num_keys].mT, grad_tile)
+            dk[heads, tile.keys].baddbmm_(window.mT, q_tile, alpha=scale)
             dq_tile = dq[heads, tile.queries]
-            dq_tile.baddbmm_(window, k_tile, alpha=ctx.scale)
-            dk[heads, tile.keys].baddbmm_(window.mT, q_tile, alpha=ctx.scale)
+            dq_tile.baddbmm_(window, k_tile, beta=0, alpha=scale)
             if marked:
                 behind = d_scores[..., num_keys:]
-                dq_tile.baddbmm_(behind, k_global[heads], alpha=ctx.scale)
-                dk_global[heads].baddbmm_(behind.mT, q_tile, alpha=ctx.scale)
+                dv_global[heads] += used[..., num_keys:].mT @ grad_tile
+                dk_global[heads] += behind.mT @ q_tile
+                dq_tile.add_(behind @ k[heads, marked], alpha=scale)
+        for heads, weights in _global_rows(q, k, band, scale, scratch):
+            grad_rows = grad[heads, marked]
+            d_weights = torch.bmm(grad_rows, v[heads].mT, out=scratch.get("gradient", *weights.shape))
+            used, d_scores = _through_softmax(weights, d_weights, scratch)
+            dv[heads].baddbmm_(used.mT, grad_rows)
+            dk[heads].baddbmm_(d_scores.mT, q[heads, marked], alpha=scale)
+            dq[heads, marked] = scale * (d_scores @ k[heads])
         if marked:
-            dk[:, marked] += dk_global
+            dk[:, marked] += scale * dk_global
             dv[:, marked] += dv_global
         return dq, dk, dv, None, None, None, None
 
 
+def _through_softmax(weights: Tensor, d_weights: Tensor, scratch: _Scratch) -> tuple[Tensor, Tensor]:
+    """Give the weights after dropout, and the gradient of the scores in the place of that of the weights."""
+    keep = scratch.keep(weights)
+    used = weights
+    if keep is not None:
+        d_weights.mul_(keep)
+        used = keep.mul_(weights)
+    return used, torch._softmax_backward_data(d_weights, weights, -1, weights.dtype, grad_input=d_weights)
+
+
 def banded_attention(q: Tensor, k: Tensor, v: Tensor, band: Band, scale: float, dropout: float = 0.0) -> Tensor:
-    """Attend within one segment; the rows of global tokens get no more than their window (see `blocked`).
+    """Attend within one segment.
 
     Args:
         q: *Shape:* (H, L, D).
@@ -260,8 +301,12 @@ def banded_attention(q: Tensor, k: Tensor, v: Tensor, band: Band, scale: float, 
     return _BandedAttention.apply(q, k, v, band, scale, dropout, seed)
 
 
-def tile_weights(q: Tensor, k: Tensor, band: Band, scale: float) -> Iterator[tuple[Tile, Tensor]]:
-    """Give the attention weights tile by tile; each is overwritten by the next. *Shape:* (H, R, C + G)."""
-    tiles = _Tiles(q, k, band, scale, 0.0, 0)
-    for tile in tiles:
-        yield tile, tiles.weights(tile)
+def band_weights(q: Tensor, k: Tensor, band: Band, scale: float) -> Iterator[tuple[slice, Tensor]]:
+    """Give the attention weights of a segment piece by piece, with their heads; each is overwritten by the next.
+
+    The rows of global tokens are zero where they come with others, and come on their own at the end.
+    """
+    scratch = _Scratch(q, 0.0, 0)
+    for tile in band.tiles(q.shape[0]):
+        yield tile.heads, _tile_weights(q, k, tile, band, scale, scratch)
+    yield from _global_rows(q, k, band, scale, scratch)

@@ -72,13 +72,7 @@ def _attend_part(
         out = F.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)
         return out.transpose(1, 2).flatten(0, 1)
     q, k, v = (x.transpose(0, 1) for x in (q_THD, k_THD, v_THD))
-    out_LHD = banded_attention(q, k, v, band_of(part, pattern), scale, dropout).transpose(0, 1)
-    if not part.global_positions:
-        return out_LHD
-    marked = torch.tensor(part.global_positions, device=q.device)
-    q_global = q.index_select(1, marked)
-    rows = F.scaled_dot_product_attention(q_global[None], k[None], v[None], dropout_p=dropout, scale=scale)[0]
-    return out_LHD.index_copy(0, marked, rows.transpose(0, 1))
+    return banded_attention(q, k, v, band_of(part, pattern), scale, dropout).transpose(0, 1)
 
 
 def band_of(part: Part, pattern: Pattern) -> Band:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from longdoc.attention.banded import Band, tile_weights
+from longdoc.attention.banded import Band, band_weights
 from longdoc.attention.pattern import Pattern
 from longdoc.errors import ConfigError
 
@@ -49,12 +49,8 @@ def head_entropy(q: Tensor, k: Tensor, pattern: Pattern, scale: float | None = N
     for start, band in _bands(pattern):
         inside = slice(start, start + band.length)
         q_segment, k_segment = q_HTD[:, inside], k_HTD[:, inside]
-        counted = torch.ones(band.length, dtype=torch.bool, device=q.device)
-        counted[list(band.global_positions)] = False
-        for tile, weights in tile_weights(q_segment, k_segment, band, scale):
-            total[tile.heads] += _entropy(weights[:, counted[tile.queries]])
-        for position in band.global_positions:
-            total += _entropy((q_segment[:, position, None] @ k_segment.mT * scale).softmax(-1))
+        for heads, weights in band_weights(q_segment, k_segment, band, scale):
+            total[heads] += _entropy(weights)
     return total / pattern.num_tokens
 
 
