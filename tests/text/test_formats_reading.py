@@ -273,7 +273,9 @@ def test_plain_texts(tmp_path):
     put(tmp_path / "a" / "a.txt", "A")
     put(tmp_path / ".hidden" / "a.jsonl", "{}")
     put(tmp_path / "README.md", "x")
-    assert list(read(tmp_path)) == [Document("a/a", "A"), Document("b", "B\r\n\r\n")]
+    put(tmp_path / ".hidden" / "a.txt", "A")
+    put(tmp_path / "_a.txt", "_")
+    assert list(read(tmp_path)) == [Document("_a", "_"), Document("a/a", "A"), Document("b", "B\r\n\r\n")]
     put(tmp_path / "c.txt", b"fine\nM\xfcll\n")
     with pytest.raises(DataError, match=r"c.txt:2: not UTF-8 \(byte 0xfc at character 1\)"):
         list(read(tmp_path))
@@ -346,11 +348,11 @@ HOSTILE = {
 @pytest.mark.parametrize("text", list(HOSTILE.values()), ids=list(HOSTILE))
 def test_hostile_texts_take_linear_time(tmp_path, text):
     document = Document("d", text, (Span(len(text) - 1, len(text), "A"),))
-    began = time.perf_counter()
+    began = time.process_time()
     for format, name in [("jsonl", "a.jsonl"), ("label_studio", "a.json"), ("brat", "a"), ("conll", "a.conll")]:
         write([document], tmp_path / name, format)
         assert list(read(tmp_path / name)) == [document]
-    assert time.perf_counter() - began < 30
+    assert time.process_time() - began < 30
 
 
 def test_twice_the_text_with_twice_the_spans_takes_twice_the_time(tmp_path):
@@ -359,10 +361,10 @@ def test_twice_the_text_with_twice_the_spans_takes_twice_the_time(tmp_path):
         spans = [{"start": 9 * i, "end": 9 * i + 6, "label": "A", "text": "Wörter"} for i in range(num_words)]
         shifted = [item | {"start": 10 * i, "end": 10 * i + 6} for i, item in enumerate(spans)]
         path = put(tmp_path / "a.jsonl", json.dumps({"id": "d", "text": text, "entities": shifted}))
-        began = time.perf_counter()
+        began = time.process_time()
         (document,) = read(path)
         assert document.spans[-1].start == 9 * (num_words - 1)
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     few = min(seconds(20_000) for _ in range(3))
     assert min(seconds(40_000) for _ in range(3)) < 3 * few + 0.5

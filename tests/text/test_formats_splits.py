@@ -79,6 +79,8 @@ def test_few_documents_leave_no_part_empty(tmp_path, num_documents, seed):
 def test_too_few_documents_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"2 documents cannot be split into train, dev, test.*-DOCSTART-"):
         read_splits(put(tmp_path / "a.conll", ["a", "b"]))
+    with pytest.raises(DataError, match=r"(?s)9 rows cannot be used.*a.jsonl:1: no text"):
+        read_splits(put(tmp_path / "a.jsonl", range(9)), fields={"text": "body"})
 
 
 def test_a_missing_dev_is_set_apart_and_a_missing_test_is_said(tmp_path, caplog):

@@ -185,8 +185,9 @@ def character_problem(text: str) -> str | None:
 
 
 def inside(folder: Path, entries: Iterable[Path]) -> list[Path]:
-    """Sort the entries of a folder and refuse those that lead out of it, as links may."""
-    root, found = folder.resolve(), sorted(entries)
+    """Sort the entries of a folder, without the hidden ones, and refuse those that lead out of it, as links may."""
+    root = folder.resolve()
+    found = sorted(e for e in entries if not any(part.startswith(".") for part in e.relative_to(folder).parts))
     for entry in found:
         if not entry.resolve().is_relative_to(root):
             raise DataError(f"{entry}: leads out of its folder {folder}; give the file itself or a copy")

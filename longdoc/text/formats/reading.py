@@ -157,6 +157,7 @@ def collect(sources: Mapping[str, DocumentSource]) -> dict[str, list[Document]]:
     """Read several sources into memory; raises one DataError for the bad rows of all those that raise."""
     documents: dict[str, list[Document]] = {}
     failed = ReadReport()
+    bad_rows: dict[BadRow, None] = {}
     for name, source in sources.items():
         found = documents[name] = []
         try:
@@ -164,9 +165,10 @@ def collect(sources: Mapping[str, DocumentSource]) -> dict[str, list[Document]]:
         except DataError:
             if not source.report.bad_rows:
                 raise
-            failed.bad_rows += [row for row in source.report.bad_rows if row not in failed.bad_rows]
+            bad_rows |= dict.fromkeys(source.report.bad_rows)
         failed.num_documents += source.report.num_documents
-    if failed.bad_rows:
+    if bad_rows:
+        failed.bad_rows = list(bad_rows)
         raise failed.error()
     return documents
 
@@ -209,7 +211,7 @@ def _files_of(path: Path, format: str) -> tuple[tuple[Path, str], ...]:
         raise DataError(f"{path}: no such file or folder{_neighbours(path)}")
     if path.is_file():
         return ((path, detect_format(path) if format == "auto" else format),)
-    entries = [entry for entry in inside(path, path.rglob("*")) if entry.is_file() and not _is_hidden(entry, path)]
+    entries = [entry for entry in inside(path, path.rglob("*")) if entry.is_file()]
     suffixes = {entry.suffix.lower() for entry in entries}
     if format in ("auto", "brat") and ".ann" in suffixes:
         return ((path, "brat"),)
@@ -223,10 +225,6 @@ def _files_of(path: Path, format: str) -> tuple[tuple[Path, str], ...]:
     if len(kinds) > 1:
         raise DataError(f"{path}: holds several formats ({', '.join(kinds)}); give one file or a folder of one format")
     return tuple(files)
-
-
-def _is_hidden(entry: Path, folder: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in entry.relative_to(folder).parts)
 
 
 def _neighbours(path: Path) -> str:

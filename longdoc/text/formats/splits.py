@@ -1,7 +1,8 @@
 """Train, dev and test parts of a corpus: by name where they stand in files, else by a hash of the document id."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -133,17 +134,17 @@ def _split(source: DocumentSource, parts: tuple[str, ...], seed: int) -> dict[st
         share = {"test": TEST_SHARE, "dev": DEV_SHARE, "train": 1.0}[part]
         bounds[part] = (low, min(1.0, low + share))
         low += share
-    moved = _moves((item.id for item in source.items() if isinstance(item, Document)), bounds, seed, source.name)
+    moved = _moves(source, bounds, seed)
     return {
         part: replace(source, keeps=HashPart(seed, *bounds[part], tuple((i, part == to) for i, to in moved.items())))
         for part in parts
     }
 
 
-def _moves(ids: Iterable[str], bounds: dict[str, tuple[float, float]], seed: int, where: str) -> dict[str, str]:
+def _moves(source: DocumentSource, bounds: dict[str, tuple[float, float]], seed: int) -> dict[str, str]:
     """Say which documents have to move so that no part is empty; reads no further than it must."""
     members: dict[str, list[tuple[float, str]]] = {part: [] for part in bounds}
-    for identifier in ids:
+    for identifier in (item.id for item in source.items() if isinstance(item, Document)):
         share = hash_share(identifier, seed)
         part = next(part for part, (low, high) in bounds.items() if low <= share < high)
         members[part].append((share, identifier))
@@ -151,9 +152,10 @@ def _moves(ids: Iterable[str], bounds: dict[str, tuple[float, float]], seed: int
             return {}
     num_documents = sum(map(len, members.values()))
     if num_documents < len(bounds):
+        deque(source, maxlen=0)  # raises with the bad rows, where they are why
         names = ", ".join(reversed(bounds))
         raise DataError(
-            f"{where}: {num_documents} documents cannot be split into {names}; give files of these names, "
+            f"{source.name}: {num_documents} documents cannot be split into {names}; give files of these names, "
             "or mark the documents (-DOCSTART- lines in CoNLL)"
         )
     moves = {}
