@@ -35,3 +35,9 @@ def shared() -> Callable[[str], Path]:
         return found
 
     return find
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let pass what Lightning does to torch, and its advice to use more processes than these tests need."""
+    for message in (r".*isinstance.treespec, LeafSpec.+ is deprecated", r"The '\w+' does not have many workers"):
+        config.addinivalue_line("filterwarnings", f"ignore:{message}")

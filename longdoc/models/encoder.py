@@ -172,7 +172,8 @@ def load_encoder(
             f"model.name={name!r}: the tokenizer has {tokenizer.vocab_size} entries, the embedding table "
             f"{model.get_input_embeddings().num_embeddings}; they do not belong together"
         )
-    return Encoder(without_pooler(model), tokenizer.pad_id), tokenizer
+    # Hugging Face hands it over in evaluation mode, in which it would be trained without dropout.
+    return Encoder(without_pooler(model).train(), tokenizer.pad_id), tokenizer
 
 
 def encoder_state(encoder: Encoder) -> dict[str, Any]:

@@ -37,6 +37,10 @@ class EncodedDocument:
     tags: np.ndarray | None
     lost: tuple[LostSpan, ...]
 
+    def to(self, device: object) -> "EncodedDocument":  # noqa: ARG002
+        """Return itself: a Trainer moves what has this method, and would take other dataclasses apart."""
+        return self
+
     @property
     def truncated(self) -> bool:
         """Whether a part of the document stands in no window."""

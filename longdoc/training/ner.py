@@ -163,10 +163,6 @@ class NERModule(L.LightningModule):
         document = Document("text", text) if isinstance(text, str) else text
         return self.tag([self.preprocessor(document)])[0]
 
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """Move a batch of windows; documents stay where they are."""
-        return super().transfer_batch_to_device(batch, device, dataloader_idx) if isinstance(batch, Batch) else batch
-
     def configure_optimizers(self) -> Any:
         """AdamW and its schedule, stepped every optimiser step."""
         if self.optimizer is None:

@@ -1,0 +1,208 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from longdoc.errors import ConfigError
+from longdoc.models.batch import Batch, WindowRef, collate
+from longdoc.models.tagging import tagging_loss
+from longdoc.text.documents import Document, Span
+from longdoc.text.preprocess import Preprocessor
+from longdoc.text.tags import TagScheme
+from longdoc.text.windows import Windower
+from longdoc.training.metrics import SpanF1
+from longdoc.training.ner import NERModule
+from tests.text.worlds import LENER_LABELS, TOKENIZERS, read_lener, tokenizer_of
+from tests.training import little
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A module that has learned the little corpus."""
+    folder = tmp_path_factory.mktemp("fit")
+    module, data = little.module(), little.data(folder)
+    trainer = little.trainer(folder, epochs=8)
+    trainer.fit(module, data)
+    return module, data, trainer
+
+
+def test_a_little_corpus_is_learned_by_heart(fitted):
+    module, data, trainer = fitted
+    assert trainer.callback_metrics["dev/f1"] >= 0.99
+    assert trainer.callback_metrics["dev/loss"] < 0.1
+    found = trainer.test(module, data, verbose=False)[0]
+    assert found["test/f1"] >= 0.99
+    assert found["test/label/PER/f1"] >= 0.99
+    assert found["test/num_gold"] == sum(len(d.spans or ()) for d in data.splits["test"])
+
+
+def test_predictions_are_offsets_into_the_text_in_order(fitted):
+    module, data, trainer = fitted
+    batches = trainer.predict(module, data)
+    results = [result for batch in batches for result in batch]
+    assert [result.id for result in results] == [d.id for d in data.splits["test"]]
+    for result in results:
+        assert [result.text[s.start : s.end] for s in result.predicted] == [result.text[s.start : s.end] for s in result.gold]
+        assert all(0 < span.score <= 1 for span in result.predicted)
+
+
+@pytest.mark.parametrize("aggregation", ["owner", "mean"])
+def test_smoke_per_aggregation(aggregation, tmp_path):
+    module, data = little.module(aggregation), little.data(tmp_path)
+    trainer = little.trainer(tmp_path, epochs=2)
+    trainer.fit(module, data)
+    assert trainer.callback_metrics["dev/f1"] > 0.5
+    assert len(module.eval().predict(data.splits["test"][0]).predicted) > 5
+
+
+def test_results_do_not_depend_on_budgets_or_workers(fitted, tmp_path):
+    module, _, _ = fitted
+    module.eval()
+    scores, probs = [], []
+    for forward, batch, workers in ((8192, 16384, 0), (1, 1, 0), (100, 300, 0), (64, 10**6, 1)):
+        module.max_tokens_per_forward = forward
+        data = little.data(tmp_path, max_tokens_per_eval_batch=batch, num_workers=workers)
+        trainer = little.trainer(tmp_path, epochs=0)
+        scores.append(trainer.test(module, data, verbose=False)[0])
+        probs.append(np.concatenate(module.word_probs(list(data.encoded("test")))))
+    assert scores == [scores[0]] * 4
+    for other in probs[1:]:
+        np.testing.assert_allclose(other, probs[0], atol=1e-5)
+    module.max_tokens_per_forward = 8192
+
+
+def test_a_document_does_not_depend_on_its_neighbours(fitted):
+    module, data, _ = fitted
+    module.eval()
+    documents = list(data.encoded("test"))
+    together = module.word_probs(documents)
+    for document, probs in zip(documents, together, strict=True):
+        np.testing.assert_allclose(module.word_probs([document])[0], probs, atol=1e-5)
+
+
+def test_the_order_of_batches_does_not_depend_on_workers(tmp_path):
+    weights = []
+    for workers in (0, 2):
+        module = little.module()
+        little.trainer(tmp_path, epochs=1).fit(module, little.data(tmp_path, num_workers=workers))
+        weights.append(module.state_dict())
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_texts_of_no_words_and_long_texts(fitted):
+    module, _, _ = fitted
+    module.eval()
+    assert module.predict("").predicted == ()
+    assert module.predict(" \n\u200b").predicted == ()
+    document = little.document(7, num_phrases=2000)
+    result = module.predict(document)
+    assert not result.truncated
+    metric = SpanF1(("ORG", "PER"))
+    metric.update([result])
+    assert metric.compute()["f1"] >= 0.98
+    assert result.num_tokens > len(document.text) / 10
+
+
+def test_no_logits_are_kept(fitted):
+    module, data, _ = fitted
+    module.eval()
+    held = {id(t) for t in module.parameters()} | {id(t) for t in module.buffers()}
+    results = module.validation_step(list(data.encoded("test")), 0)
+    module.dev_scores.reset()
+    assert held == {id(t) for t in module.parameters()} | {id(t) for t in module.buffers()}
+    assert not any(isinstance(getattr(result, name), (torch.Tensor, np.ndarray)) for result in results for name in result.__slots__)
+    states = [module.dev_scores.counts, module.dev_scores.slice_counts]
+    assert all(isinstance(state, torch.Tensor) and state.numel() < 100 for state in states)
+
+
+def test_a_forward_pass_keeps_its_budget(fitted, monkeypatch):
+    module, _, _ = fitted
+    module.eval()
+    padded = []
+    inner = module.encoder.forward
+
+    def watch(batch: Batch) -> torch.Tensor:
+        padded.append((batch.num_windows, batch.num_windows * int(batch.lengths.max())))
+        return inner(batch)
+
+    monkeypatch.setattr(module.encoder, "forward", watch)
+    monkeypatch.setattr(module, "max_tokens_per_forward", 256)
+    module.predict(little.document(8, num_phrases=500))
+    assert len(padded) > 5
+    assert all(tokens <= 256 for _, tokens in padded)
+    assert any(windows > 1 for windows, _ in padded)
+
+
+def test_loss_is_plain_cross_entropy():
+    module = little.module()
+    encoded = [module.preprocessor(d) for d in little.corpus()["train"][:3]]
+    batch = collate([WindowRef(e, 0) for e in encoded], module.preprocessor.tokenizer)
+    from_logits = F.cross_entropy(module(batch), batch.item_tags)
+    torch.testing.assert_close(tagging_loss(module(batch), batch.item_tags, batch.num_labelled), from_logits)
+
+
+class Oracle(nn.Module):
+    """An encoder whose vectors say the tag of every word: it has read the gold, token by token."""
+
+    def __init__(self, tag_of_token: dict[int, int], num_tags: int) -> None:
+        super().__init__()
+        self.tag_of_token = tag_of_token
+        self.width = num_tags
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        tags = torch.tensor([self.tag_of_token.get(token, 0) for token in batch.input_ids.tolist()])
+        return F.one_hot(tags, self.width).float() * 20
+
+
+def oracle_module(preprocessor: Preprocessor, tag_of_token: dict[int, int], aggregation: str) -> NERModule:
+    assert preprocessor.tags is not None
+    num_tags = len(preprocessor.tags)
+    module = NERModule(Oracle(tag_of_token, num_tags), preprocessor, aggregation=aggregation, max_tokens_per_forward=300)
+    module.head.linear = nn.Linear(num_tags, num_tags)
+    with torch.no_grad():
+        module.head.linear.weight.copy_(torch.eye(num_tags))
+        module.head.linear.bias.zero_()
+    return module.eval()
+
+
+@pytest.mark.parametrize("aggregation", ["owner", "mean"])
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_names_at_word_550_come_back_through_the_whole_module(kind, aggregation):
+    text = " ".join("Schrödinger" if i in (3, 550, 599) else "court" for i in range(600))
+    preprocessor = Preprocessor(tokenizer_of(kind), Windower(96, 24), TagScheme(("PER",)))
+    places = [i for i in range(len(text)) if text.startswith("Schrödinger", i)]
+    encoded = preprocessor(Document("d", text, tuple(Span(i, i + 11, "PER") for i in places)))
+    tag_of_token = {int(encoded.token_ids[t]): int(tag) for t, tag in zip(encoded.first_token, encoded.tags, strict=True)}
+    result = oracle_module(preprocessor, tag_of_token, aggregation).predict(text)
+    assert [(span.start, span.end, span.label) for span in result.predicted] == [(i, i + 11, "PER") for i in places]
+    assert len(places) == 3
+
+
+def test_real_gold_scores_one_through_the_whole_module(shared):
+    """The tag of a word is written into its token id, so windows, batches, pooling and stitching must all agree."""
+    document = min(read_lener(shared("data/lener_br"), "test"), key=lambda d: len(d.text))
+    preprocessor = Preprocessor(tokenizer_of("wordpiece"), Windower(64, 16), TagScheme(LENER_LABELS))
+    encoded = preprocessor(document)
+    assert encoded.tags is not None
+    ids = np.full_like(encoded.token_ids, 1000)
+    ids[encoded.first_token] = encoded.tags
+    marked = type(encoded)(
+        document, encoded.words, ids, encoded.token_word, encoded.first_token, encoded.windows, encoded.tags, encoded.lost
+    )
+    module = oracle_module(preprocessor, {tag: tag for tag in range(1 + 4 * len(LENER_LABELS))}, "mean")
+    metric = SpanF1(LENER_LABELS)
+    metric.update(module.tag([marked]))
+    assert metric.compute()["f1"] == 1.0
+    assert metric.compute()["num_gold"] == len(document.spans or ())
+
+
+def test_refusals(tmp_path):
+    prepared = little.preprocessor()
+    with pytest.raises(ConfigError, match="tags=None"):
+        NERModule(little.module().encoder, Preprocessor(prepared.tokenizer, prepared.windower))
+    with pytest.raises(ConfigError, match="aggregation='max'"):
+        little.module("max").predict("a word")  # type: ignore[arg-type]
+    module = NERModule(little.module().encoder, prepared)
+    with pytest.raises(ConfigError, match="optimizer=OptimizerConfig"):
+        little.trainer(tmp_path, epochs=1).fit(module, little.data(tmp_path))
