@@ -1,6 +1,7 @@
 import argparse
 import io
 import json
+from array import array
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -139,6 +140,19 @@ def test_console_fits(report, width):
     assert "…" not in "".join(lines)
     assert any(line.split()[:2] == ["train", "2"] for line in lines)
     assert any(line.split() == ["FAR", "2", "0", "0", "100", "%"] for line in lines)
+
+
+def test_console_fits_whatever_the_numbers(report):
+    for part in report.parts.values():
+        for values in (part.words, part.tokens, part.entity_tokens):
+            values[:] = array("q", [123_456_789] * len(values))
+        part.num_in_no_window = 999_999
+        part.num_windows = 999_999
+        part.entities["X" * 100] = 999_999
+    lines = printed(report, 80).splitlines()
+    assert max(len(line) for line in lines if not line.startswith("  python train.py")) <= 80
+    whole = ["train", "1.0M", *["123.5M"] * 3, "4", "4", "1.0M", "0", "1"]
+    assert whole in [line.split() for line in lines]
 
 
 class Page(HTMLParser):

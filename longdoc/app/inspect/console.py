@@ -74,15 +74,22 @@ def _add(table: Table, name: str, *cells: str) -> None:
     table.add_row(Text(clean(name)), *cells, style="dim" if name == "total" else "")
 
 
+def _narrow(number: int) -> str:
+    """Six characters at most, so that the tables fit into 80 columns."""
+    if number < 100_000:
+        return f"{number:,}"
+    return f"{number / 1e3:.0f}k" if number < 999_500 else f"{number / 1e6:.1f}M"
+
+
 def _three(values: tuple[int, int, int] | None) -> tuple[str, str, str]:
-    return ("-", "-", "-") if values is None else tuple(f"{value:,}" for value in values)  # type: ignore[return-value]
+    return ("-", "-", "-") if values is None else tuple(_narrow(value) for value in values)  # type: ignore[return-value]
 
 
 def _lengths(report: CorpusReport) -> Table:
     columns = ("documents", "words\nmedian", "\n90 %", "\nmax", "tokens\nmedian", "\n90 %", "\nmax")
     table = _table("Lengths", "part", *columns)
     for name, part in rows_of(report):
-        _add(table, name, f"{part.num_documents:,}", *_three(spread(part.words)), *_three(spread(part.tokens)))
+        _add(table, name, _narrow(part.num_documents), *_three(spread(part.words)), *_three(spread(part.tokens)))
     return table
 
 
@@ -98,7 +105,7 @@ def _beyond(report: CorpusReport) -> Table:
             percent(part.num_cut_documents, part.num_documents),
             percent(text - sum(part.tokens_read), text),
             *([percent(part.entities_beyond.total(), part.entities.total())] if tagged else []),
-            f"{part.num_windows:,}",
+            _narrow(part.num_windows),
             f"{part.num_window_tokens / text:.2f}" if text else "-",
         )
     return table
@@ -108,7 +115,7 @@ def _entities(report: CorpusReport, whole: PartStatistics) -> list[Table]:
     if not whole.entities:
         return []
     columns = (
-        "entities",
+        "number",
         "median",
         "90 %",
         "max",
@@ -116,7 +123,7 @@ def _entities(report: CorpusReport, whole: PartStatistics) -> list[Table]:
         "over\nwindow",
         "in no\nwindow",
         "not\naligned",
-        "over-\nlapping",
+        "over-\nlaps",
     )
     table = _table("Entities in tokens, against the windows", "part", *columns)
     for name, part in rows_of(report):
@@ -127,9 +134,8 @@ def _entities(report: CorpusReport, whole: PartStatistics) -> list[Table]:
             part.unalignable.count,
             part.num_lost_outermost,
         )
-        _add(
-            table, name, f"{part.entities.total():,}", *_three(spread(part.entity_tokens)), *(f"{n:,}" for n in numbers)
-        )
+        lengths = _three(spread(part.entity_tokens))
+        _add(table, name, _narrow(part.entities.total()), *lengths, *(_narrow(n) for n in numbers))
     return [table]
 
 
@@ -155,7 +161,7 @@ def _labels(report: CorpusReport, whole: PartStatistics) -> list[Table]:
 
 
 def _counts(numbers: list[int]) -> list[str]:
-    return [f"{number:,}" for number in numbers]
+    return [_narrow(number) for number in numbers]
 
 
 def _with_rest(table: Table, num_labels: int) -> Table:
