@@ -66,7 +66,9 @@ def build(config: dict[str, Any]) -> Run:
     encoder, tokenizer = model.encoder(document.text for document in splits["train"])
     check_windows(windower, encoder, tokenizer)
     labels, slices = labels_of(splits["train"]), slices_of(splits)
-    preprocessor = Preprocessor(tokenizer, windower, TagScheme(labels, model.tag_scheme), data.overlapping, data.language)
+    preprocessor = Preprocessor(
+        tokenizer, windower, TagScheme(labels, model.tag_scheme), data.overlapping, data.language
+    )
     module = NERModule(
         encoder,
         preprocessor,
@@ -91,7 +93,9 @@ def labels_of(documents: Sequence[Document]) -> tuple[str, ...]:
     """The entity types that a training split uses, sorted."""
     labels = sorted({span.label for document in documents for span in document.spans or ()})
     if not labels:
-        raise DataError("split train: expected annotated entities, got none; which field holds them? set data.fields.spans=NAME")
+        raise DataError(
+            "split train: expected annotated entities, got none; which field holds them? set data.fields.spans=NAME"
+        )
     return tuple(labels)
 
 

@@ -41,11 +41,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("longdoc", description="Tag long documents and score the result.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("train", help="train by a recipe: longdoc train recipe=legal_ner (longdoc train --help says more)")
+    commands.add_parser(
+        "train", help="train by a recipe: longdoc train recipe=legal_ner (longdoc train --help says more)"
+    )
 
     predict = commands.add_parser("predict", help="find the entities of documents, one JSON line each")
     predict.add_argument("checkpoint", metavar="CHECKPOINT", help="best.ckpt, or the output folder of a run")
-    predict.add_argument("inputs", metavar="INPUT", nargs="+", help="text file, folder, JSONL file; - reads standard input")
+    predict.add_argument(
+        "inputs", metavar="INPUT", nargs="+", help="text file, folder, JSONL file; - reads standard input"
+    )
     predict.add_argument("--output", metavar="FILE", default="-", help="where to write; standard output by default")
     _add_shared(predict)
 
@@ -62,7 +66,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", default="auto", help="format of the input (default: found out)")
-    parser.add_argument("--field", metavar="OURS=THEIRS", action="append", default=[], help="where a field has another name")
+    parser.add_argument(
+        "--field", metavar="OURS=THEIRS", action="append", default=[], help="where a field has another name"
+    )
     parser.add_argument("--on-error", choices=("raise", "skip"), default="raise", help="what to do about bad rows")
     parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 ... (default: a GPU where there is one)")
     parser.add_argument(

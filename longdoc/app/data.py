@@ -88,7 +88,9 @@ class DataSettings:
         elif self.corpus is not None:
             splits = self.corpus.splits(self.seed)
         else:
-            raise ConfigError("data.path: expected a file or folder, got null; or choose an embedded corpus, data=legal_en")
+            raise ConfigError(
+                "data.path: expected a file or folder, got null; or choose an embedded corpus, data=legal_en"
+            )
         if self.max_train_documents is not None:
             splits["train"] = splits["train"][: self.max_train_documents]
         for split in ("train", "dev"):

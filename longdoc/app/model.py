@@ -82,5 +82,7 @@ def check_windows(windower: Windower, encoder: Encoder, tokenizer: WordTokenizer
     """Refuse windows that the encoder cannot take."""
     limit, source = input_limit(encoder.model)
     if windower.size_tokens is None and limit is not None:
-        raise ConfigError(f"windows.size_tokens=null: {source} allows {limit} tokens; set windows.size_tokens={limit} or less")
+        raise ConfigError(
+            f"windows.size_tokens=null: {source} allows {limit} tokens; set windows.size_tokens={limit} or less"
+        )
     windower.check(tokenizer.num_special, limit, source)

@@ -6,7 +6,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_LOG_LINES = re.compile(r"GPU available|TPU available|HPU available|Tip: |Trainer.fit. stopped|LOCAL_RANK|Loading .train_dataloader.")
+_LOG_LINES = re.compile(
+    r"GPU available|TPU available|HPU available|Tip: |Trainer.fit. stopped|LOCAL_RANK|Loading .train_dataloader."
+)
 _LOGGERS = ("lightning.pytorch.utilities.rank_zero", "lightning.pytorch.accelerators.cuda")
 _WARNINGS = (
     r".*does not have many workers which may be a bottleneck.*",

@@ -20,7 +20,9 @@ def config_folder(name: str) -> Path:
     for place in (_PACKAGE / name, _PACKAGE.parent / name):
         if place.is_dir():
             return place
-    raise ConfigError(f"{name}: expected this folder at {_PACKAGE / name} or {_PACKAGE.parent / name}; install longdoc again")
+    raise ConfigError(
+        f"{name}: expected this folder at {_PACKAGE / name} or {_PACKAGE.parent / name}; install longdoc again"
+    )
 
 
 def recipe_files() -> dict[str, Path]:
@@ -44,9 +46,10 @@ def register_recipes() -> dict[str, str]:
     broken: dict[str, str] = {}
     for name, path in recipe_files().items():
         try:
-            node = OmegaConf.create(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-            if not OmegaConf.is_dict(node):
-                raise ValueError("expected a mapping of keys to values")
+            content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            if not isinstance(content, dict):
+                raise TypeError("expected a mapping of keys to values")
+            node = OmegaConf.create(content)
         except Exception as error:
             broken[name] = f"recipe {name!r}: {path} cannot be read: {' '.join(str(error).split())}"
             continue

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from longdoc.text.alignment import LostSpan
 from longdoc.text.results import DocumentResult
@@ -52,7 +53,9 @@ def count_lost(lost: Iterable[LostSpan]) -> dict[str, int]:
     return dict(sorted(Counter(item.reason for item in lost).items()))
 
 
-def _span_scores(results: Iterable[DocumentResult], labels: Sequence[str], slices: Sequence[str] = ()) -> dict[str, float]:
+def _span_scores(
+    results: Iterable[DocumentResult], labels: Sequence[str], slices: Sequence[str] = ()
+) -> dict[str, float]:
     metric = SpanF1(labels, slices)
     metric.update(results)
     return metric.compute()
@@ -62,7 +65,9 @@ def _row(scores: Mapping[str, float], prefix: str) -> dict[str, float]:
     return {name: scores[f"{prefix}/{name}"] for name in _NUMBERS}
 
 
-def _by_length(results: Sequence[DocumentResult], num_tokens: Mapping[str, int], labels: Sequence[str]) -> list[dict[str, Any]]:
+def _by_length(
+    results: Sequence[DocumentResult], num_tokens: Mapping[str, int], labels: Sequence[str]
+) -> list[dict[str, Any]]:
     rows, above = [], -1
     for name, most in _BUCKETS:
         inside = [r for r in results if num_tokens[r.id] > above and (most is None or num_tokens[r.id] <= most)]
@@ -75,18 +80,19 @@ def _by_length(results: Sequence[DocumentResult], num_tokens: Mapping[str, int],
 
 def print_report(report: Mapping[str, Any], title: str, console: Console) -> None:
     """Print the scores of ``evaluate`` as tables."""
-    table = Table(title=f"{title}: strict entity scores, character spans against raw gold", title_justify="left")
+    heading = Text(f"{title}: strict entity scores, character spans against raw gold")
+    table = Table(title=heading, title_justify="left")
     table.add_column("label")
-    for heading in ("precision", "recall", "F1", "support"):
-        table.add_column(heading, justify="right")
+    for name in ("precision", "recall", "F1", "support"):
+        table.add_column(name, justify="right")
     for label, row in report["labels"].items():
-        table.add_row(label, *_cells(row))
+        table.add_row(Text(label), *_cells(row))
     table.add_section()
     table.add_row("all (micro)", *_cells(report), style="bold")
     if report["slices"]:
         table.add_section()
         for name, row in report["slices"].items():
-            table.add_row(f"slice {name}", *_cells(row))
+            table.add_row(Text(f"slice {name}"), *_cells(row))
     table.add_section()
     for row in report["by_length"]:
         documents = "document" if row["num_documents"] == 1 else "documents"
@@ -94,9 +100,11 @@ def print_report(report: Mapping[str, Any], title: str, console: Console) -> Non
     console.print(table)
     seqeval = report["seqeval"]
     console.print(f"seqeval F1 {seqeval['f1']:.4f} (mode {seqeval['mode']}, scheme {seqeval['scheme']})")
-    console.print(lost_line(report["lost"], report["num_gold"], title))
+    console.print(lost_line(report["lost"], report["num_gold"], title), soft_wrap=True, markup=False)
     if report["num_truncated_documents"]:
-        console.print(f"{report['num_truncated_documents']} of {report['num_documents']} documents were not read to their end")
+        console.print(
+            f"{report['num_truncated_documents']} of {report['num_documents']} documents were not read to their end"
+        )
 
 
 def lost_line(lost: Mapping[str, int], num_gold: int, where: str) -> str:

@@ -25,13 +25,15 @@ def check_targets(config: Any, more_prefixes: Sequence[str] = ()) -> None:
     for key, target in _targets(config, ""):
         if not (isinstance(target, str) and target.startswith(allowed)):
             raise ConfigError(
-                f"{key}._target_={target!r}: expected a name that begins with one of {', '.join(allowed)}; to allow another "
-                f"package, set {ENVIRONMENT_VARIABLE} in the environment"
+                f"{key}._target_={target!r}: expected a name that begins with one of {', '.join(allowed)}; to allow "
+                f"another package, set {ENVIRONMENT_VARIABLE} in the environment"
             )
         # "lightning.some.module.os.system" begins well, so what the name leads to must live there too.
         home = f"{getattr(_locate(key, target), '__module__', '')}."
         if not home.startswith(allowed):
-            raise ConfigError(f"{key}._target_={target!r}: it leads to {home[:-1] or 'something without a module'}, which is not allowed")
+            raise ConfigError(
+                f"{key}._target_={target!r}: it leads to {home[:-1] or 'something without a module'}, not allowed"
+            )
 
 
 def _locate(key: str, target: str) -> Any:

@@ -48,7 +48,7 @@ def train(config: dict[str, Any], choices: dict[str, str | None] | None = None) 
         parts = build(config)
         metrics = {**(choices or {}), "seed": config["seed"], **fit_and_test(config, parts)}
     (output / "metrics.json").write_text(json.dumps(metrics, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    Console().print(f"Everything is in {output}", soft_wrap=True, highlight=False)
+    Console().print(f"Everything is in {output}", soft_wrap=True, highlight=False, markup=False)
     return metrics
 
 
@@ -63,18 +63,21 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
         default_root_dir=config["output_dir"],
         _convert_="object",
     )
-    console.print(_introduction(parts), soft_wrap=True, highlight=False)
+    console.print(_introduction(parts), soft_wrap=True, highlight=False, markup=False)
     trainer.fit(parts.module, datamodule=parts.datamodule)
-    best = _best_checkpoint(parts)
+    best_path, best_f1 = _best_checkpoint(parts)
     train_split = parts.datamodule.encoded("train")
     metrics: dict[str, Any] = {
-        "dev": {"best_f1": float(best.best_model_score)},
-        "train": {"num_documents": len(train_split), "lost": count_lost(x for document in train_split for x in document.lost)},
+        "dev": {"best_f1": best_f1},
+        "train": {
+            "num_documents": len(train_split),
+            "lost": count_lost(x for document in train_split for x in document.lost),
+        },
     }
     num_gold = sum(len(document.document.spans or ()) for document in train_split)
     if parts.datamodule.splits.get("test"):
         # Tested is the file that users will predict with, not the weights in memory.
-        tested = load(best.best_model_path)
+        tested = load(best_path)
         tested.max_tokens_per_forward = parts.module.max_tokens_per_forward
         trainer.test(tested, datamodule=parts.datamodule, verbose=False)
         lengths = {e.document.id: len(e.token_ids) for e in parts.datamodule.encoded("test")}
@@ -96,8 +99,10 @@ def _introduction(parts: Run) -> str:
     return f"Documents: {sizes}. Labels: {', '.join(parts.labels)}. Parameters: {parameters:.1f} M."
 
 
-def _best_checkpoint(parts: Run) -> ModelCheckpoint:
+def _best_checkpoint(parts: Run) -> tuple[str, float]:
     for callback in parts.callbacks.values():
-        if isinstance(callback, ModelCheckpoint) and callback.best_model_path:
-            return callback
-    raise ConfigError("callbacks: no checkpoint was written; expected callbacks.best and at least one validation in training")
+        if isinstance(callback, ModelCheckpoint) and callback.best_model_score is not None:
+            return callback.best_model_path, float(callback.best_model_score)
+    raise ConfigError(
+        "callbacks: no checkpoint was written; expected callbacks.best and at least one validation in training"
+    )

@@ -15,7 +15,9 @@ def document_results(outputs: Any, who: str) -> Sequence[DocumentResult]:
     """Check that a step returned results of documents."""
     if isinstance(outputs, (list, tuple)) and all(isinstance(output, DocumentResult) for output in outputs):
         return outputs
-    raise ConfigError(f"{who}: expected test_step and predict_step to return a list of DocumentResult, got {type(outputs).__name__}")
+    raise ConfigError(
+        f"{who}: expected test_step and predict_step to return a list of DocumentResult, got {type(outputs).__name__}"
+    )
 
 
 def prediction_line(result: DocumentResult) -> str:

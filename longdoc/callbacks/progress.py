@@ -46,9 +46,11 @@ class PlainProgress(ProgressBar):
 
     def _numbers(self, trainer: L.Trainer, pl_module: L.LightningModule) -> str:
         metrics = {name: value for name, value in self.get_metrics(trainer, pl_module).items() if name != "v_num"}
-        return "  ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in metrics.items())
+        return "  ".join(
+            f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in metrics.items()
+        )
 
-    def on_train_batch_end(  # type: ignore[override]
+    def on_train_batch_end(
         self,
         trainer: L.Trainer,
         pl_module: L.LightningModule,
@@ -66,7 +68,7 @@ class PlainProgress(ProgressBar):
         if not trainer.sanity_checking:
             self._line(f"epoch {trainer.current_epoch + 1} validated  {self._numbers(trainer, pl_module)}", always=True)
 
-    def on_test_batch_end(  # type: ignore[override]
+    def on_test_batch_end(
         self,
         trainer: L.Trainer,
         pl_module: L.LightningModule,  # noqa: ARG002

@@ -18,7 +18,7 @@ except ImportError:  # Windows
 
 
 def peak_memory_bytes(device: torch.device) -> int | None:
-    """Most memory in use so far: of a CUDA device what torch allocated there, else of the process. None if not known."""
+    """Most memory in use so far: what torch allocated on a CUDA device, else that of the process; None if not known."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     if resource is None:
@@ -28,7 +28,10 @@ def peak_memory_bytes(device: torch.device) -> int | None:
 
 
 def num_batch_tokens(batch: Any) -> int:
-    """Tokens in a training batch, padding not counted: an object or mapping with ``input_ids``, perhaps ``attention_mask``."""
+    """Tokens in a training batch, padding not counted.
+
+    The batch is an object or a mapping with ``input_ids``, and ``attention_mask`` if it is padded.
+    """
     mapping = batch if isinstance(batch, Mapping) else vars(batch) if hasattr(batch, "__dict__") else {}
     if mapping.get("attention_mask") is not None:
         return int(mapping["attention_mask"].sum())
@@ -92,7 +95,9 @@ class Throughput(L.Callback):
         """Log the rate of the epoch."""
         self.train_seconds += self._stop()
         tokens, seconds = self.train_tokens - self._epoch_start[0], self.train_seconds - self._epoch_start[1]
-        self.log("train/tokens_per_second", tokens / max(seconds, 1e-9), reduce_fx="sum", sync_dist=trainer.world_size > 1)
+        pl_module.log(
+            "train/tokens_per_second", tokens / max(seconds, 1e-9), reduce_fx="sum", sync_dist=trainer.world_size > 1
+        )
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Note the peak of memory."""

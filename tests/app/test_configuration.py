@@ -1,0 +1,96 @@
+"""Every YAML composes and builds, and shows the constructor's own arguments and defaults."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra.utils import get_object
+
+from longdoc.app.build import build, complete, make
+from longdoc.app.recipes import config_folder, recipe_files
+from longdoc.app.targets import check_targets
+from tests.app.conftest import SMALL
+
+CONF = config_folder("conf")
+CHOICES = sorted(
+    path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml") if path.parent != CONF
+)
+NEEDS_A_DEVICE = {"trainer/gpu"}
+# Presets differ from the constructor's defaults on purpose; a learning rate of null follows the encoder.
+PRESETS = {"windows/truncate"}
+DECIDED_ELSEWHERE = {("OptimizerConfig", "lr"), ("PredictionWriter", "path")}
+
+
+def nodes(value: Any) -> Iterator[dict]:
+    if isinstance(value, dict):
+        if "_target_" in value:
+            yield value
+        for inner in value.values():
+            yield from nodes(inner)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_choice_composes_and_builds(choice: str, composed: Callable[..., dict], tmp_path: Path) -> None:
+    group, name = choice.split("/")
+    config = complete(composed(f"{group}={name}", output_dir=tmp_path))
+    check_targets(config)
+    parts = [config["data"], config["model"], config["windows"], config["optim"]]
+    parts += [*config["callbacks"].values(), *config["logger"].values()]
+    for part in parts:
+        make(part)
+    if choice not in NEEDS_A_DEVICE:
+        make({**config["trainer"], "logger": False, "enable_checkpointing": False})
+
+
+@pytest.mark.parametrize("choice", [c for c in CHOICES if c not in PRESETS])
+def test_yaml_shows_the_arguments_and_defaults_of_our_constructors(choice: str, composed: Callable[..., dict]) -> None:
+    group, name = choice.split("/")
+    for node in nodes(composed(f"{group}={name}")[group] if group != "strategy" else {}):
+        if not node["_target_"].startswith("longdoc."):
+            continue
+        built = get_object(node["_target_"])
+        parameters = inspect.signature(built).parameters
+        assert set(parameters) == set(node) - {"_target_"}, node["_target_"]
+        for argument, parameter in parameters.items():
+            value = node[argument]
+            if (built.__name__, argument) in DECIDED_ELSEWHERE or parameter.default is inspect.Parameter.empty:
+                continue
+            if isinstance(value, dict):
+                assert all(inner is None for inner in value.values()) or "_target_" in value
+            else:
+                assert value == parameter.default, (built.__name__, argument)
+
+
+@pytest.mark.parametrize("recipe", sorted(recipe_files()))
+def test_every_recipe_composes_and_builds(
+    recipe: str, corpus: Path, composed: Callable[..., dict], tmp_path: Path
+) -> None:
+    config = complete(
+        composed(f"recipe={recipe}", f"data.path={corpus}", f"data.cache_dir={tmp_path}", *SMALL, output_dir=tmp_path)
+    )
+    check_targets(config)
+    parts = build(config)
+    assert parts.labels == ("PERSON", "PLACE")
+    assert parts.slices == ("far",)
+    assert parts.module.preprocessor is parts.datamodule.preprocessor
+
+
+def test_the_embedded_corpus_is_read_without_a_path(composed: Callable[..., dict]) -> None:
+    sizes = ("data.corpus.num_train=2", "data.corpus.num_dev=1", "data.corpus.num_test=1")
+    splits = make(composed("recipe=legal_ner", *sizes)["data"]).splits()
+    assert {name: len(documents) for name, documents in splits.items()} == {"train": 2, "dev": 1, "test": 1}
+    assert len(make(composed(*sizes, "data.max_train_documents=1")["data"]).splits()["train"]) == 1
+
+
+def test_strategies_choose_the_techniques(composed: Callable[..., dict]) -> None:
+    assert composed("recipe=legal_ner", "strategy=truncate")["windows"]["mode"] == "truncate"
+    assert composed("recipe=legal_ner", "strategy=truncate", "windows=overlap")["windows"]["mode"] == "overlap"
+    assert composed("recipe=legal_ner", "strategy=truncate")["aggregation"] == {"method": "owner"}
+
+
+def test_lightning_has_every_argument_of_the_trainer_files(composed: Callable[..., dict]) -> None:
+    node = composed()["trainer"]
+    parameters = inspect.signature(get_object(node["_target_"]).__init__).parameters
+    assert set(node) - {"_target_"} <= set(parameters)

@@ -1,0 +1,145 @@
+"""``longdoc predict`` and ``longdoc evaluate``."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import longdoc
+from longdoc.app.cli import main
+from longdoc.app.predict import tag_stream
+from longdoc.text.documents import Document
+
+TEXT = "Ada met the court in Rome. "
+
+
+def lines(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def command(*arguments: str | Path) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert not stop.value.code, stop.value.code
+
+
+def test_predicts_text_files_folders_and_jsonl(small_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("b.txt", "a.txt"):
+        (tmp_path / "in" / name).write_text(TEXT)
+    (tmp_path / "one.jsonl").write_text(json.dumps({"id": "x", "text": TEXT * 30}) + "\n")
+    output = tmp_path / "new" / "out.jsonl"
+    command(
+        "predict", small_run, tmp_path / "in", tmp_path / "one.jsonl", tmp_path / "in" / "b.txt", "--output", output
+    )
+    rows = lines(output.read_text())
+    assert [row["id"] for row in rows] == ["a", "b", "x", "b"]
+    expected = [{"start": 0, "end": 3, "label": "PERSON"}, {"start": 21, "end": 25, "label": "PLACE"}]
+    assert [{key: span[key] for key in ("start", "end", "label")} for span in rows[0]["spans"]] == expected
+    assert len(rows[2]["spans"]) == 60
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "4 documents\n"
+
+
+def test_predicts_to_standard_output(small_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    command("predict", small_run / "best.ckpt", tmp_path / "a.txt")
+    assert [row["id"] for row in lines(capsys.readouterr().out)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("stdin", "arguments", "ids"),
+    [
+        (TEXT, [], ["stdin"]),
+        ("\n\n  " + TEXT, [], ["stdin"]),
+        ("", [], ["stdin"]),
+        ('\n{"id": "a", "text": "Ada"}\n\n{"id": "b", "text": "Ben"}\n', [], ["a", "b"]),
+        ('{"id": "a", "body": "Ada"}', ["--field", "text=body"], ["a"]),
+        ('{"a brace": but text}', ["--format", "text"], ["stdin"]),
+        ('{"text": "no id"}\n', [], ["<stdin>:1"]),
+    ],
+)
+def test_reads_standard_input(
+    small_run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+    stdin: str,
+    arguments: list,
+    ids: list,
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+    command("predict", small_run, "-", *arguments)
+    rows = lines(capsys.readouterr().out)
+    assert [row["id"] for row in rows] == ids
+    if stdin.strip() == TEXT.strip():
+        assert rows[0]["spans"][0]["start"] == stdin.index("Ada")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "message"),
+    [
+        (
+            ["predict", "RUN", "-"],
+            '{"text": "Ada"}\n{"text": \n',
+            "DataError: 1 rows cannot be used (1 can):\n  <stdin>:2: broken JSON",
+        ),
+        (["predict", "RUN", "-", "--format", "csv"], "", "ConfigError: --format=csv: standard input is text or jsonl"),
+        (["predict", "RUN", "-", "--field", "text"], "{}", "ConfigError: --field text: expected OURS=THEIRS"),
+        (["predict", "RUN", "nowhere.txt"], "", "DataError: nowhere.txt: no such file or folder"),
+        (["predict", "nowhere", "-"], "", "ConfigError: checkpoint 'nowhere'"),
+        (["predict", "RUN", "-", "--device", "cuda:77"], "", "ConfigError: --device=cuda:77: cannot be used here"),
+        (["predict", "RUN", "-", "--max-tokens-per-forward", "0"], "", "ConfigError: --max-tokens-per-forward=0"),
+        (["evaluate", "RUN", "CORPUS", "--split", "tset"], "", "has no split 'tset'; there is train, dev, test"),
+    ],
+)
+def test_errors_are_short(
+    small_run: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], stdin: str, message: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+    with pytest.raises(SystemExit) as stop:
+        main([{"RUN": str(small_run), "CORPUS": str(corpus)}.get(argument, argument) for argument in arguments])
+    assert message in str(stop.value.code)
+
+
+def test_evaluate_gives_the_scores_of_the_training_run(
+    small_run: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    scores, predictions = tmp_path / "scores.json", tmp_path / "predictions.jsonl"
+    command("evaluate", small_run, corpus, "--output", scores, "--predictions", predictions)
+    assert json.loads(scores.read_text()) == json.loads((small_run / "metrics.json").read_text())["test"]
+    assert predictions.read_text() == (small_run / "predictions.jsonl").read_text()
+    assert "all (micro)" in capsys.readouterr().out
+    command("evaluate", small_run, corpus / "test.jsonl", "--output", tmp_path / "again.json")
+    assert json.loads((tmp_path / "again.json").read_text()) == json.loads(scores.read_text())
+
+
+def test_a_smaller_forward_changes_nothing(small_run: Path, corpus: Path, tmp_path: Path) -> None:
+    for name, budget in (("a", "1"), ("b", "100000")):
+        command(
+            "predict", small_run, corpus / "test.jsonl", "--output", tmp_path / name, "--max-tokens-per-forward", budget
+        )
+    a, b = (lines((tmp_path / name).read_text()) for name in "ab")
+    assert [[s["start"] for s in row["spans"]] for row in a] == [[s["start"] for s in row["spans"]] for row in b]
+
+
+def test_stream_holds_a_few_documents_at_a_time(small_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("longdoc.app.predict._GROUP_TOKENS", 30)
+    taken = []
+
+    def documents():
+        for i in range(50):
+            taken.append(i)
+            yield Document(str(i), TEXT)
+
+    stream = tag_stream(longdoc.load(small_run), documents())
+    assert next(stream)[1].id == "0"
+    assert len(taken) < 10
+    assert [result.id for _, result in stream] == [str(i) for i in range(1, 50)]
+
+
+def test_help_names_the_commands(capsys: pytest.CaptureFixture) -> None:
+    command("--help")
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in ("train", "predict", "evaluate", "inspect"))

@@ -1,0 +1,54 @@
+"""What the README shows is run as it stands there."""
+
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.app.conftest import judgment
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(mark: str) -> str:
+    found = re.search(rf"<!-- {mark} -->\n```\w+\n(.*?)```", README, re.DOTALL)
+    assert found is not None, mark
+    return found[1]
+
+
+def test_ci_runs_the_readme_test_command() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert block("test") == "python -m pip install -e '.[test]' && python -m pytest\n"
+    assert "<!-- test -->" in script
+    assert "README.md" in script
+
+
+def test_the_readme_names_settings_that_exist(composed) -> None:
+    config = composed("recipe=legal_ner")
+    for setting in re.findall(r"`((?:data|model|windows|optim|trainer)(?:\.\w+)+)[`=]", README):
+        node = config
+        for key in setting.split("."):
+            assert key in node, setting
+            node = node[key]
+    for group, choices in re.findall(r"`(strategy|trainer|logger|aggregation)=([\w\\|]+)`", README):
+        for choice in choices.replace("\\", "").split("|"):
+            assert (ROOT / "conf" / group / f"{choice}.yaml").is_file(), (group, choice)
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have many workers")
+@pytest.mark.filterwarnings("ignore:.*smaller than the logging interval")
+@pytest.mark.filterwarnings(r"ignore:.*isinstance\(treespec, LeafSpec\)")
+@pytest.mark.filterwarnings("ignore:.*overridden .transfer_batch_to_device.")
+def test_the_lightning_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LONGDOC_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cases").mkdir()
+    rng = random.Random(0)
+    for split, size in (("train", 4), ("dev", 2), ("test", 3)):
+        rows = [json.dumps(judgment(rng, number)) for number in range(size)]
+        (tmp_path / "cases" / f"{split}.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    exec(compile(block("lightning"), "README.md", "exec"), {})
+    assert len((tmp_path / "found.jsonl").read_text().splitlines()) == 3

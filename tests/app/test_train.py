@@ -1,0 +1,116 @@
+"""A whole run, and what it leaves behind."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+import longdoc
+from longdoc.app.build import complete, labels_of
+from longdoc.app.train import train
+from longdoc.errors import ConfigError, DataError
+from longdoc.text.documents import Document
+from tests.app.conftest import SMALL
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_leaves_configuration_checkpoint_scores_and_predictions(small_run: Path, corpus: Path) -> None:
+    config = yaml.safe_load((small_run / "config.yaml").read_text())
+    assert config["data"]["path"] == str(corpus)
+    assert config["optim"]["lr"] == 0.01
+    metrics = json.loads((small_run / "metrics.json").read_text())
+    assert metrics["strategy"] == "chunk"
+    assert metrics["dev"]["best_f1"] > 0.9
+    assert metrics["test"]["f1"] > 0.9
+    assert set(metrics["test"]["labels"]) == {"PERSON", "PLACE"}
+    assert set(metrics["test"]["slices"]) == {"rest", "far"}
+    assert metrics["test"]["seqeval"]["scheme"] == "IOB2"
+    assert metrics["test"]["seqeval"]["mode"] == "strict"
+    assert metrics["test"]["lost"] == {}
+    assert metrics["train"] == {"num_documents": 10, "lost": {}}
+    assert metrics["speed"]["train_tokens_per_second"] > 0
+    assert metrics["speed"]["test_tokens_per_second"] > 0
+    assert metrics["speed"]["peak_memory_mb"] > 0
+
+
+def test_predictions_are_those_of_the_checkpoint(small_run: Path, corpus: Path) -> None:
+    rows = [json.loads(line) for line in (small_run / "predictions.jsonl").read_text().splitlines()]
+    documents = [json.loads(line) for line in (corpus / "test.jsonl").read_text().splitlines()]
+    assert sorted(row["id"] for row in rows) == sorted(document["id"] for document in documents)
+    module = longdoc.load(small_run)
+    for document in documents:
+        found = next(row["spans"] for row in rows if row["id"] == document["id"])
+        again = module.predict(document["text"]).predicted
+        assert [(s["start"], s["end"], s["label"]) for s in found] == [s.key for s in again]
+        assert all(0 <= span["score"] <= 1 for span in found)
+
+
+def test_checkpoint_holds_nothing_but_plain_containers_and_tensors(small_run: Path) -> None:
+    content = torch.load(small_run / "best.ckpt", weights_only=True)
+    assert content["longdoc"]["task"] == "ner"
+    assert "hyper_parameters" not in content
+
+
+def test_truncation_is_counted(
+    corpus: Path, composed: Callable[..., dict], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    config = composed(
+        f"data.path={corpus}", f"data.cache_dir={tmp_path}", *SMALL, "strategy=truncate", "trainer.max_epochs=1",
+        "windows.overlap_tokens=0", output_dir=tmp_path,
+    )  # fmt: skip
+    metrics = train(config)
+    assert metrics["test"]["lost"]["truncated"] > 10
+    assert metrics["test"]["num_truncated_documents"] == 4
+    printed = capsys.readouterr().out
+    assert "stand beyond what was read" in printed
+    assert "4 of 4 documents were not read to their end" in printed
+
+
+def test_a_setting_at_the_top_that_does_not_exist_is_refused(composed: Callable[..., dict]) -> None:
+    with pytest.raises(ConfigError, match=r"^sed: no such key at the top level; expected data, model"):
+        complete({**composed(), "sed": 1})
+
+
+@pytest.mark.parametrize(("name", "lr"), [("null", 1e-3), ("some/encoder", 5e-5)])
+def test_learning_rate_follows_the_encoder_unless_it_is_set(
+    composed: Callable[..., dict], name: str, lr: float
+) -> None:
+    assert complete(composed(f"model.name={name}"))["optim"]["lr"] == lr
+    assert complete(composed(f"model.name={name}", "optim.lr=0.25"))["optim"]["lr"] == 0.25
+
+
+def test_training_data_without_gold_is_refused() -> None:
+    with pytest.raises(DataError, match="expected annotated entities, got none"):
+        labels_of([Document("a", "text", ())])
+
+
+@pytest.mark.slow
+def test_command_line_runs_and_sweeps(corpus: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        str(ROOT / "train.py"),
+        "-m",
+        "recipe=legal_ner",
+        f"data.path={corpus}",
+        *SMALL,
+        "seed=1,2",
+    ]
+    environment = {**os.environ, "LONGDOC_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+    done = subprocess.run(
+        [*command, "trainer.max_epochs=1"], capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    runs = sorted(path.parent for path in tmp_path.glob("outputs/legal_ner/*/*/metrics.json"))
+    assert [json.loads((run / "metrics.json").read_text())["seed"] for run in runs] == [1, 2]
+    assert all((run / name).is_file() for run in runs for name in ("best.ckpt", "config.yaml", "predictions.jsonl"))
+    first, second = (longdoc.load(run) for run in runs)
+    assert not torch.equal(first.head.linear.weight, second.head.linear.weight)
+    assert "arning" not in done.stderr
+    assert "strict entity scores" in done.stdout

@@ -1,0 +1,169 @@
+"""Every callback on a foreign model: what it does, and the contract that all keep."""
+
+import json
+import pickle
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import lightning as L
+import pytest
+import torch
+from hydra.utils import instantiate
+from lightning.pytorch.callbacks import RichProgressBar
+
+from longdoc import callbacks
+from longdoc.callbacks import (
+    PlainProgress,
+    PredictionWriter,
+    ResultCollector,
+    Throughput,
+    peak_memory_bytes,
+    progress_bar,
+)
+from longdoc.callbacks.throughput import num_batch_tokens
+from longdoc.errors import ConfigError
+from tests.callbacks.models import NUM_BATCHES, TOKENS_PER_BATCH, ForeignModule, loader, trainer
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*does not have many workers"),
+    pytest.mark.filterwarnings("ignore:.*smaller than the logging interval"),
+    pytest.mark.filterwarnings(r"ignore:.*isinstance\(treespec, LeafSpec\)"),
+]
+MAKE: dict[str, Callable[[Path], dict]] = {
+    "PlainProgress": lambda folder: {"every_seconds": 0.0},  # noqa: ARG005
+    "PredictionWriter": lambda folder: {"path": str(folder / "new" / "predictions.jsonl")},
+    "ResultCollector": lambda folder: {},  # noqa: ARG005
+    "Throughput": lambda folder: {},  # noqa: ARG005
+}
+CALLBACKS = sorted(name for name in callbacks.__all__ if isinstance(getattr(callbacks, name), type))
+
+
+@pytest.mark.parametrize("name", CALLBACKS)
+def test_contract(name: str, tmp_path: Path) -> None:
+    callback = instantiate({"_target_": f"longdoc.callbacks.{name}", **MAKE[name](tmp_path)})
+    assert isinstance(callback, L.Callback)
+    for _ in range(2):
+        module = ForeignModule()
+        trainer(callback).fit(module, loader(), loader())
+        trainer(callback).test(module, loader(), verbose=False)
+        trainer(callback).predict(module, loader(), return_predictions=False)
+    again = pickle.loads(pickle.dumps(callback))
+    assert type(again) is type(callback)
+    trainer(again).fit(ForeignModule(), loader(), loader())
+
+
+@pytest.mark.parametrize("name", CALLBACKS)
+def test_changes_no_weight(name: str, tmp_path: Path) -> None:
+    weights = []
+    for using in ([], [getattr(callbacks, name)(**MAKE[name](tmp_path))]):
+        torch.manual_seed(0)
+        module = ForeignModule()
+        trainer(*using).fit(module, loader(), loader())
+        weights.append(module.embedding.weight.detach())
+    assert torch.equal(*weights)
+
+
+def test_prediction_writer_writes_a_line_a_document(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.jsonl"
+    writer = PredictionWriter(path)
+    for run in (trainer(writer).test, partial(trainer(writer).predict, return_predictions=False)):
+        run(ForeignModule(), loader())
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        assert [row["id"] for row in rows] == [f"../{i}" for i in range(NUM_BATCHES)]
+        assert rows[0]["spans"] == [{"start": 0, "end": 3, "label": "PERSON", "score": 0.8765}]
+        assert [row.get("truncated", False) for row in rows] == [False, True, False, False]
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+class ReturnsNothing(ForeignModule):
+    def test_step(self, batch, batch_idx):  # noqa: ARG002
+        return None
+
+
+@pytest.mark.parametrize("make", [PredictionWriter, lambda _: ResultCollector(), lambda _: Throughput()])
+def test_a_step_without_results_is_refused(make: Callable, tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match="expected test_step and predict_step to return a list of DocumentResult, got NoneType"
+    ):
+        trainer(make(tmp_path / "p")).test(ReturnsNothing(), loader())
+
+
+def test_collector_keeps_the_latest_run() -> None:
+    collector = ResultCollector()
+    for _ in range(2):
+        trainer(collector).test(ForeignModule(), loader(), verbose=False)
+    assert len(collector.results) == NUM_BATCHES
+
+
+def test_throughput_counts_real_tokens_and_no_validation_time() -> None:
+    class SlowValidation(ForeignModule):
+        def validation_step(self, batch, batch_idx):
+            torch.pow(torch.rand(300, 300), 2.0)
+            for _ in range(200):
+                torch.rand(100, 100) @ torch.rand(100, 100)
+            return super().validation_step(batch, batch_idx)
+
+    throughput = Throughput()
+    run = trainer(throughput)
+    run.fit(SlowValidation(), loader(), loader())
+    assert throughput.train_tokens == 2 * NUM_BATCHES * TOKENS_PER_BATCH
+    assert run.callback_metrics["train/tokens_per_second"] > 0
+    run.test(ForeignModule(), loader(), verbose=False)
+    assert throughput.test_tokens == 11 * NUM_BATCHES
+    summary = throughput.summary()
+    assert summary["train_tokens_per_second"] == pytest.approx(
+        throughput.train_tokens / throughput.train_seconds, abs=0.1
+    )
+    assert summary["peak_memory_mb"] == pytest.approx(peak_memory_bytes(torch.device("cpu")) / 2**20, rel=0.2)
+    assert Throughput().summary()["test_tokens_per_second"] is None
+
+
+def test_throughput_stops_its_clock_in_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("longdoc.callbacks.throughput.time.perf_counter", lambda: now[0])
+
+    class Timed(ForeignModule):
+        def training_step(self, batch, batch_idx):
+            now[0] += 1.0
+            return super().training_step(batch, batch_idx)
+
+        def validation_step(self, batch, batch_idx):
+            now[0] += 100.0
+            return super().validation_step(batch, batch_idx)
+
+    throughput = Throughput()
+    trainer(throughput, val_check_interval=2).fit(Timed(), loader(), loader())
+    assert throughput.train_seconds == 2 * NUM_BATCHES
+
+
+def test_throughput_refuses_a_batch_without_tokens() -> None:
+    with pytest.raises(ConfigError, match="expected a batch with input_ids, got Tensor"):
+        num_batch_tokens(torch.zeros(3))
+
+
+def test_plain_progress_prints_progress_and_scores(capsys: pytest.CaptureFixture) -> None:
+    run = trainer(PlainProgress(every_seconds=0.0), max_epochs=1)
+    run.fit(ForeignModule(), loader(), loader())
+    run.test(ForeignModule(), loader(), verbose=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("epoch 1/1  batch 1/4  train/loss ")
+    assert lines[4].startswith("epoch 1 validated  train/loss ")
+    assert lines[4].endswith("dev/f1 0.5")
+    assert lines[-1] == "test  batch 4/4"
+
+
+def test_plain_progress_is_silent_where_told_and_between_lines(capsys: pytest.CaptureFixture) -> None:
+    progress = PlainProgress(every_seconds=1000.0)
+    trainer(progress, max_epochs=1).fit(ForeignModule(), loader(), loader())
+    assert capsys.readouterr().out.count("epoch 1/1") == 1
+    progress.disable()
+    progress._line("nothing", always=True)
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_bar_suits_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: False)
+    assert isinstance(progress_bar(), PlainProgress)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert isinstance(progress_bar(), RichProgressBar)
