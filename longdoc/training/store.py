@@ -172,8 +172,12 @@ def store_documents(documents: Iterable[Document], cache_dir: Path, key: str) ->
 
 
 def _write_documents(documents: Iterable[Document], folder: Path) -> Dataset:
+    num_rows = 0
+
     def rows() -> Iterator[dict[str, Any]]:
+        nonlocal num_rows
         for document in documents:
+            num_rows += 1
             spans = None if document.spans is None else [_span_row(span) for span in document.spans]
             labels = None if document.labels is None else list(document.labels)
             yield {"id": document.id, "text": document.text, "spans": spans, "labels": labels, "target": document.target}
@@ -184,6 +188,14 @@ def _write_documents(documents: Iterable[Document], folder: Path) -> Dataset:
         )
     except DatasetGenerationError as error:
         raise error.__cause__ or error from None
+    except ValueError:
+        if num_rows:
+            raise
+        return _empty(DOCUMENT_FEATURES)
+
+
+def _empty(features: Features) -> Dataset:
+    return Dataset.from_dict({name: [] for name in features}, features=features)
 
 
 def _span_row(span: Span) -> dict[str, Any]:
@@ -203,6 +215,8 @@ def store_encoded(documents: DocumentTable, preprocessor: Preprocessor, cache_di
     key = hashlib.blake2b(f"{documents.key}\0{state}\0{code_version()}".encode(), digest_size=16).hexdigest()
 
     def write(folder: Path) -> Dataset:
+        if len(documents) == 0:
+            return _empty(ENCODED_FEATURES)
         return documents._table.map(
             _EncodeRow(documents, preprocessor),
             with_indices=True,
@@ -250,7 +264,10 @@ def _cached(folder: Path, write: Callable[[Path], Dataset]) -> Dataset:
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
             with _quiet():
-                write(beside / "work").save_to_disk(beside / "table")
+                table = write(beside / "work")
+                if len(table) == 0:
+                    return table  # datasets writes an empty table that it cannot open
+                table.save_to_disk(beside / "table")
             try:
                 (beside / "table").rename(folder)
             except OSError:
