@@ -195,7 +195,7 @@ def build_encoder(state: dict[str, Any]) -> Encoder:
 def without_pooler(model: PreTrainedModel) -> PreTrainedModel:
     """Remove the pooler: nothing reads it, and a parameter without a gradient stops DDP."""
     if getattr(model, "pooler", None) is not None:
-        model.pooler = None
+        model.register_module("pooler", None)
     return model
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.masking_utils import create_bidirectional_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -75,7 +76,7 @@ class ScratchEmbeddings(nn.Module):
         return self.dropout(x_BLD)
 
 
-class ScratchLayer(nn.Module):
+class ScratchLayer(GradientCheckpointingLayer):
     """One pre-norm transformer layer. **Source:** Xiong et al. (2020), figure 1 (b)."""
 
     def __init__(self, config: ScratchConfig, layer_idx: int) -> None:
@@ -124,7 +125,7 @@ class ScratchModel(PreTrainedModel):
     supports_gradient_checkpointing = True
     _supports_sdpa = True
     _supports_attention_backend = True
-    _no_split_modules = ("ScratchLayer",)
+    _no_split_modules = ["ScratchLayer"]  # noqa: RUF012
 
     def __init__(self, config: ScratchConfig) -> None:
         super().__init__(config)
@@ -147,8 +148,9 @@ class ScratchModel(PreTrainedModel):
         """The token table, under the name Hugging Face looks for."""
         return self.embeddings.word_embeddings
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
+    def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the token table."""
+        assert isinstance(value, nn.Embedding)
         self.embeddings.word_embeddings = value
 
     def forward(

@@ -40,8 +40,8 @@ def align(document: Document, words: np.ndarray) -> tuple[list[tuple[Span, int, 
     for span in document.spans or ():
         first = int(np.searchsorted(words[:, 0], span.start))
         stop = int(np.searchsorted(words[:, 1], span.end)) + 1
-        fits = first < len(words) and stop <= len(words) and words[first, 0] == span.start and words[stop - 1, 1] == span.end
-        if fits:
+        inside = first < len(words) and stop <= len(words)
+        if inside and words[first, 0] == span.start and words[stop - 1, 1] == span.end:
             aligned.append((span, first, stop))
         else:
             lost.append(LostSpan(span, "unalignable"))

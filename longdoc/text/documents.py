@@ -63,4 +63,6 @@ def check_unique_ids(documents: Sequence[Document], where: str) -> None:
     seen: set[str] = set()
     repeated = [d.id for d in documents if d.id in seen or seen.add(d.id)]  # type: ignore[func-returns-value]
     if repeated:
-        raise DataError(f"{where}: {len(repeated)} repeated document ids, the first is {repeated[0]!r}; ids must differ")
+        raise DataError(
+            f"{where}: {len(repeated)} repeated document ids, the first is {repeated[0]!r}; ids must differ"
+        )

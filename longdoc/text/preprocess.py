@@ -108,7 +108,8 @@ class Preprocessor:
         first_token = np.full(len(words), -1, dtype=np.int32)
         word, at = np.unique(tokens.word, return_index=True)
         first_token[word[word >= 0]] = at[word >= 0]
-        windows = self.windower(tokens.word, self.tokenizer.num_special, self._sentence_starts(document, words, first_token))
+        sentence_starts = self._sentence_starts(document, words, first_token)
+        windows = self.windower(tokens.word, self.tokenizer.num_special, sentence_starts)
         encoded = EncodedDocument(document, words, tokens.ids, tokens.word, first_token, windows, None, ())
         return self._with_gold(encoded) if self.tags is not None and document.spans is not None else encoded
 

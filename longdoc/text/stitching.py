@@ -34,7 +34,8 @@ class Stitcher:
         Args:
             words: Distinct word indices. *Shape:* (num_words_in_window,).
             probs: Their tag probabilities. *Shape:* (num_words_in_window, num_tags).
-            context: Tokens between each word and the nearer edge of the window, at least 0. *Shape:* (num_words_in_window,).
+            context: Tokens between each word and the nearer edge of the window, at least 0.
+                *Shape:* (num_words_in_window,).
             owned: Whether the window is the owner of the word. *Shape:* (num_words_in_window,), bool.
         """
         weight = owned.astype(np.float32) if self.aggregation == "owner" else context.astype(np.float32) + 1.0
@@ -47,7 +48,7 @@ class Stitcher:
         return self._weight > 0
 
     def probs(self) -> np.ndarray:
-        """The stitched probabilities; a word that no window has seen is certainly ``O``. *Shape:* (num_words, num_tags)."""
+        """The stitched probabilities; a word that no window has seen is ``O``. *Shape:* (num_words, num_tags)."""
         probs = self._sum / np.maximum(self._weight, 1e-12)[:, None]
         probs[~self.seen] = 0.0
         probs[~self.seen, 0] = 1.0

@@ -62,12 +62,13 @@ class TagScheme:
     def decode(self, tags: np.ndarray) -> list[WordSpan]:
         """Turn a legal tag sequence into spans; inverse of ``encode``."""
         spans: list[WordSpan] = []
+        label_of = self._label_of[tags]
+        continues = self._continues[tags]
         for first in np.flatnonzero(self._begins[tags]).tolist():
-            label = self.labels[self._label_of[tags[first]]]
             stop = first + 1
-            while stop < len(tags) and self._continues[tags[stop]] and self._label_of[tags[stop]] == self._label_of[tags[first]]:
+            while stop < len(tags) and continues[stop] and label_of[stop] == label_of[first]:
                 stop += 1
-            spans.append((first, stop, label))
+            spans.append((first, stop, self.labels[label_of[first]]))
         return spans
 
     @cached_property

@@ -26,7 +26,8 @@ class Tokens:
 
     Args:
         ids: Vocabulary ids. *Shape:* (num_tokens,), int32.
-        word: Index of the word each token belongs to; -1 for a blank. Never decreases but for the -1. *Shape:* (num_tokens,), int32.
+        word: Index of the word each token belongs to; -1 for a blank. Never decreases but for the -1.
+            *Shape:* (num_tokens,), int32.
     """
 
     ids: np.ndarray

@@ -116,10 +116,11 @@ class Windower:
     def _cut(
         self, num_tokens: int, room: int, borders: np.ndarray, sentences: np.ndarray
     ) -> tuple[list[int], list[int]]:
-        starts, ends = [0], []
+        starts: list[int] = [0]
+        ends: list[int] = []
         while True:
             start, limit = starts[-1], starts[-1] + room
-            # A window reaches past the one before, past its overlap and past its own middle, if need be by cutting a word.
+            # A window reaches past the one before, its overlap and its own middle, if need be by cutting a word.
             shared = self.overlap_tokens if self.mode == "overlap" else 0
             least = max(ends[-1] if ends else 0, start + shared, start + room // 2)
             end = num_tokens if limit >= num_tokens else _last_border(borders, least, limit, otherwise=limit)

@@ -35,6 +35,20 @@ def test_every_parameter_gets_a_gradient():
     assert [name for name, p in encoder.named_parameters() if p.grad is None] == []
 
 
+@pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated")
+def test_gradient_checkpointing_changes_no_gradient():
+    gradients = []
+    for checkpointing in (False, True):
+        encoder = small(dropout=0.0).train()
+        if checkpointing:
+            encoder.model.gradient_checkpointing_enable()
+            assert all(layer.gradient_checkpointing for layer in encoder.model.layers)
+        encoder(flat_batch()).pow(2).sum().backward()
+        gradients.append([p.grad for p in encoder.parameters()])
+    for plain, checkpointed in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, checkpointed)
+
+
 @pytest.mark.parametrize("positions", ["rope", "none", "sinusoidal"])
 def test_only_distances_and_order_matter_to_rotary_positions(positions):
     encoder = small(positions=positions)

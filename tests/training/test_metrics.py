@@ -1,13 +1,17 @@
 import random
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from seqeval.metrics import f1_score
+from seqeval.scheme import IOB2
 
 from longdoc.text.alignment import LostSpan
 from longdoc.text.documents import Span
 from longdoc.text.results import DocumentResult
+from longdoc.text.tags import TagScheme
 from longdoc.training.metrics import SpanF1, precision_recall_f1, seqeval_f1
 
 TEXT = "one two three four five six seven eight nine ten"
@@ -123,6 +127,13 @@ def test_seqeval_of_nothing():
     assert seqeval_f1([result(None, ())]) == 0.0
     assert seqeval_f1([result((), ())]) == 0.0
     assert seqeval_f1([DocumentResult("d", "", (), ())]) == 0.0
+
+
+def test_an_entity_without_a_beginning_earns_nothing():
+    # seqeval's default mode would give 1.0 here.
+    assert f1_score([["B-A", "I-A"]], [["I-A", "I-A"]], mode="strict", scheme=IOB2, zero_division=0) == 0.0
+    for scheme in ("IOB2", "BIOES"):
+        assert TagScheme(("A",), scheme).decode(np.array([2, 2])) == []
 
 
 def test_a_label_right_and_a_border_wrong_is_wrong_for_both():
