@@ -159,9 +159,15 @@ class NERModule(L.LightningModule):
         )
 
     def predict(self, text: str | Document) -> DocumentResult:
-        """Tag one text of any length; offsets are into the given text."""
+        """Tag one text of any length, without dropout; offsets are into the given text."""
         document = Document("text", text) if isinstance(text, str) else text
-        return self.tag([self.preprocessor(document)])[0]
+        in_training = [part for part in self.modules() if part.training]
+        self.eval()
+        try:
+            return self.tag([self.preprocessor(document)])[0]
+        finally:
+            for part in in_training:
+                part.training = True
 
     def configure_optimizers(self) -> Any:
         """AdamW and its schedule, stepped every optimiser step."""

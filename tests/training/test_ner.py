@@ -197,6 +197,18 @@ def test_real_gold_scores_one_through_the_whole_module(shared):
     assert metric.compute()["num_gold"] == len(document.spans or ())
 
 
+def test_a_module_in_training_predicts_without_dropout():
+    module = little.module()
+    module.head.dropout.p = 0.5
+    module.encoder.model.layers[0].eval()
+    modes = [part.training for part in module.modules()]
+    document = little.document(9)
+    first = module.predict(document)
+    assert first == module.predict(document) == module.predict(document)
+    assert [part.training for part in module.modules()] == modes
+    assert first == module.eval().predict(document)
+
+
 def test_refusals(tmp_path):
     prepared = little.preprocessor()
     with pytest.raises(ConfigError, match="tags=None"):
