@@ -21,7 +21,7 @@ SHAPES = {
         "AMOUNT": r"£[\d,]+(\.\d\d)?|[\d,]+ pounds",
         "STATUTE": r"(section \d+(\(\d\))? of the )?([A-Z][a-z]+|of|and| )+ Act \d{4}",
         "CASE_NUMBER": r"[A-Z]{2}-\d{4}-\d{4}|[A-Z]{2}/\d+/\d{4}|\d{4} [A-Z]{2} \d+",
-        "COURT": r"[A-Z]?[\w, ]*(Court|Tribunal|Registry|of Appeal)[\w, ]*",
+        "COURT": r"[A-Z]?[\w, ]*(Court|Registry)[\w, ]*",
     },
     "zh": {
         "DATE": r"\d{4}年\d{1,2}月\d{1,2}日",

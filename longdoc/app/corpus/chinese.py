@@ -26,27 +26,37 @@ DEALT: dict[str, tuple[str, ...]] = {
         "劳动合同法", "合伙企业法", "产品质量法", "农村土地承包法", "道路交通安全法", "消费者权益保护法", "电子商务法",
         "拍卖法", "铁路法", "港口法", "种子法", "仲裁法", "商标法", "民事诉讼法",
     ),
-    "caption": (
-        "{court}\n民事判决书\n{number}\n\n原告：{P0.full}\n原告：{P1.full}\n委托诉讼代理人：{C0.full}、{C1.full}\n\n被告："
-        "{D0.full}\n被告：{D1.full}\n委托诉讼代理人：{C2.full}\n\n审判员：{J0.full}\n开庭日期：{date}、{date}",
-        "民事判决书\n\n{number}\n\n原告{P0.full}、{P1.full}。\n二原告的委托诉讼代理人：{C0.full}，{C1.full}，均系律师。"
-        "\n被告{D0.full}、{D1.full}。\n二被告的委托诉讼代理人：{C2.full}，律师。\n\n本案由{court}立案，"
-        "由审判员{J0.full}独任审理，于{date}和{date}公开开庭。",
-        "{court}\n判决书\n\n案号：{number}\n\n当事人\n原告（反诉被告）：{P0.full}\n原告（反诉被告）："
-        "{P1.full}\n被告（反诉原告）：{D0.full}\n被告（反诉原告）：{D1.full}\n\n诉讼代理人\n原告方：{C0.full}、"
-        "{C1.full}\n被告方：{C2.full}\n\n审判员\n{J0.full}\n\n开庭时间：{date}；{date}",
-        "{number}\n{court}民事判决书\n\n第一原告：{P0.full}\n第二原告：{P1.full}\n第一被告：{D0.full}\n第二被告："
-        "{D1.full}\n\n原告委托的代理人：{C0.full}；{C1.full}\n被告委托的代理人：{C2.full}\n\n承办法官：{J0.full}\n立案："
-        "{date}　开庭：{date}",
-        "{court}\n{number}\n民事判决书\n\n原告\n{P0.full}\n{P1.full}\n\n被告\n{D0.full}\n{D1.full}\n\n代理人\n代理原告："
-        "{C0.full}、{C1.full}\n代理被告：{C2.full}\n\n主审法官{J0.full}\n审理日期{date}，{date}",
-        "判决书（{number}）\n\n审理法院：{court}\n审判员：{J0.full}\n\n原告：{P0.full}；{P1.full}\n被告：{D0.full}；"
-        "{D1.full}\n\n委托代理人：{C0.full}、{C1.full}（代理原告）；{C2.full}（代理被告）\n\n{date}受理，{date}开庭",
-        "{court}　{number}\n\n民事判决书\n\n原告一：{P0.full}\n原告二：{P1.full}\n代理律师：{C0.full}、{C1.full}\n\n被告一："
-        "{D0.full}\n被告二：{D1.full}\n代理律师：{C2.full}\n\n合议庭成员审判员{J0.full}\n庭审日期：{date}、{date}",
-        "中国裁判文书\n{court}\n民事判决书\n案件编号{number}\n\n原告：{P0.full}，{P1.full}\n被告：{D0.full}，"
-        "{D1.full}\n原告诉讼代理人：{C0.full}，{C1.full}\n被告诉讼代理人：{C2.full}\n\n审判员：{J0.full}\n受理日期："
-        "{date}\n开庭日期：{date}",
+    "head": (
+        "{court}\n民事判决书\n{number}", "民事判决书\n\n{number}\n{court}", "{court}\n判决书\n\n案号：{number}",
+        "{number}\n{court}民事判决书", "{court}\n{number}\n民事判决书", "判决书（{number}）\n\n审理法院：{court}",
+        "{court}　{number}\n\n民事判决书", "中国裁判文书\n{court}\n案件编号{number}",
+    ),
+    "sides": (
+        "原告：{P0.full}\n原告：{P1.full}\n被告：{D0.full}\n被告：{D1.full}",
+        "原告{P0.full}、{P1.full}。\n被告{D0.full}、{D1.full}。",
+        "当事人\n原告（反诉被告）：{P0.full}、{P1.full}\n被告（反诉原告）：{D0.full}、{D1.full}",
+        "第一原告：{P0.full}\n第二原告：{P1.full}\n\n第一被告：{D0.full}\n第二被告：{D1.full}",
+        "原告\n{P0.full}\n{P1.full}\n\n被告\n{D0.full}\n{D1.full}", "原告：{P0.full}；{P1.full}\n被告：{D0.full}；{D1.full}",
+        "原告一：{P0.full}\n原告二：{P1.full}\n被告一：{D0.full}\n被告二：{D1.full}",
+        "被告：{D0.full}，{D1.full}\n原告：{P0.full}，{P1.full}",
+    ),
+    "bench": (
+        "审判员：{J0.full}", "审判员{J0.full}独任审理", "审判员\n{J0.full}", "承办法官：{J0.full}", "主审法官{J0.full}",
+        "独任审判员　{J0.full}", "合议庭成员审判员{J0.full}", "本案法官：{J0.full}",
+    ),
+    "appearances": (
+        "原告的委托诉讼代理人：{C0.full}、{C1.full}\n被告的委托诉讼代理人：{C2.full}",
+        "二原告的代理人：{C0.full}，{C1.full}，均系律师。\n二被告的代理人：{C2.full}。",
+        "诉讼代理人\n原告方：{C0.full}、{C1.full}\n被告方：{C2.full}",
+        "原告委托的代理人：{C0.full}；{C1.full}\n被告委托的代理人：{C2.full}",
+        "代理人\n代理原告：{C0.full}、{C1.full}\n代理被告：{C2.full}",
+        "委托代理人：{C0.full}、{C1.full}（代理原告）；{C2.full}（代理被告）",
+        "代理律师：{C0.full}、{C1.full}（原告方）\n代理律师：{C2.full}（被告方）",
+        "原告诉讼代理人：{C0.full}，{C1.full}\n被告诉讼代理人：{C2.full}",
+    ),
+    "dates": (
+        "开庭日期：{date}、{date}", "于{date}和{date}公开开庭", "开庭时间：{date}；{date}", "立案：{date}　开庭：{date}",
+        "审理日期{date}，{date}", "{date}受理，{date}开庭", "庭审日期：{date}、{date}", "受理日期：{date}\n开庭日期：{date}",
     ),
     "introduces": (
         "原告{P0.full}、{P1.full}与被告{D0.full}、{D1.full}因{subject}发生纠纷。原告诉请支付{amount}，被告不同意，"
@@ -171,16 +181,20 @@ DEALT: dict[str, tuple[str, ...]] = {
         "{lead}，{X}{verb}{clause}，但没有{verb}{clause}。",
     ),
     "role_tells": (
-        "{X}{verb}{clause}，这就是{who}的看法。", "{X}{verb}{clause}，{who}讲的仅此一句。", "{X}{verb}{clause}，{who}没有再往下讲。",
-        "{clause}，{X}这样{verb}，也是{who}的立场。", "{X}{verb}{clause}。此外没有听到{who}讲别的。", "{who}在这一点上有话要讲，{X}{verb}{clause}。",
-        "{X}{verb}{clause}，{who}的陈述就是如此。", "在{who}关于{thing}的话里，{X}{verb}{clause}。", "{X}{manner}{verb}{clause}，{who}到此为止。",
-        "{X}{verb}{clause}，{who}眼里的{thing}便是这样。", "除{thing}外{who}讲得不多，但有一次{X}{verb}{clause}。", "{X}{verb}{clause}，{who}没有补充。",
-        "{lead}，{X}{verb}{clause}，这出自{who}并不奇怪。", "{who}对{thing}讲了两点：一是{clause}；二是如{X}所{verb}，{clause}。",
-        "{X}{verb}{clause}。这仍是{who}的话。", "{who}没有忘记{thing}，到了最后{X}{verb}{clause}。",
+        "{X}{verb}{clause}，这就是{who}的看法。", "{X}{verb}{clause}，{who}讲的仅此一句。",
+        "{X}{verb}{clause}，{who}没有再往下讲。", "{clause}，{X}这样{verb}，也是{who}的立场。",
+        "{X}{verb}{clause}。此外没有听到{who}讲别的。", "{who}在这一点上有话要讲，{X}{verb}{clause}。",
+        "{X}{verb}{clause}，{who}的陈述就是如此。", "在{who}关于{thing}的话里，{X}{verb}{clause}。",
+        "{X}{manner}{verb}{clause}，{who}到此为止。", "{X}{verb}{clause}，{who}眼里的{thing}便是这样。",
+        "除{thing}外{who}讲得不多，但有一次{X}{verb}{clause}。", "{X}{verb}{clause}，{who}没有补充。",
+        "{lead}，{X}{verb}{clause}，这出自{who}并不奇怪。",
+        "{who}对{thing}讲了两点：一是{clause}；二是如{X}所{verb}，{clause}。", "{X}{verb}{clause}。这仍是{who}的话。",
+        "{who}没有忘记{thing}，到了最后{X}{verb}{clause}。",
     ),
     "authority_tells": (
-        "该案中{X}{verb}{clause}。", "{X}{verb}{clause}，公报是这样刊登的。", "据公报，{X}{verb}{clause}。", "与其他案例一样，{clause}，{X}也{verb}{clause}。",
-        "{lead}，{X}{verb}{clause}，见该案判决。", "{X}{verb}{clause}；但那是另一个案件。", "该案当事人看法不一，{X}{verb}{clause}。",
+        "该案中{X}{verb}{clause}。", "{X}{verb}{clause}，公报是这样刊登的。", "据公报，{X}{verb}{clause}。",
+        "与其他案例一样，{clause}，{X}也{verb}{clause}。", "{lead}，{X}{verb}{clause}，见该案判决。",
+        "{X}{verb}{clause}；但那是另一个案件。", "该案当事人看法不一，{X}{verb}{clause}。",
         "{X}{verb}{clause}，该案例因此至今被引用。",
     ),
     "verb": (
@@ -238,10 +252,12 @@ DEALT: dict[str, tuple[str, ...]] = {
         "{thing}{quality}，可以放在一边。", "无论怎样看，{thing}都{quality}。", "{thing}没有争议。",
     ),
     "finding": (
-        "关于{matter}，结论可以直接说明：所称违约{not}成立。", "{matter}{not}能成立。", "本院认定{matter}{not}成立。", "{matter}的理由{not}充分。",
-        "{matter}所主张的事实{not}属实。", "{matter}应{not}予支持。", "就{matter}而言，本院认为{not}符合约定。", "{matter}请求{not}应支持。",
-        "{matter}的依据{not}足。", "综上，{matter}{not}可采信。", "{matter}一节，证据{not}充分，结论由此得出。", "本院对{matter}的结论是：{not}成立。",
-        "{matter}所称的损失{not}能证明。", "对{matter}本院{not}支持。", "{matter}的主张{not}合法有据。", "经审查，{matter}{not}成立。",
+        "关于{matter}，结论可以直接说明：所称违约{not}成立。", "{matter}{not}能成立。", "本院认定{matter}{not}成立。",
+        "{matter}的理由{not}充分。", "{matter}所主张的事实{not}属实。", "{matter}应{not}予支持。",
+        "就{matter}而言，本院认为{not}符合约定。", "{matter}请求{not}应支持。", "{matter}的依据{not}足。",
+        "综上，{matter}{not}可采信。", "{matter}一节，证据{not}充分，结论由此得出。", "本院对{matter}的结论是：{not}成立。",
+        "{matter}所称的损失{not}能证明。", "对{matter}本院{not}支持。", "{matter}的主张{not}合法有据。",
+        "经审查，{matter}{not}成立。",
     ),
     "closes": (
         "据此制作文书，于{date}前送达。", "应付款项由各方核对，逾期可依{statute}于{date}前申请。",
@@ -297,5 +313,19 @@ COMMON: dict[str, tuple[str, ...]] = {
     "heading_far": ("交涉经过", "书面材料所见", "往来情况"),
     "heading_late": ("其他问题", "余下各点", "补充说明"),
     "heading_end": ("裁判结果", "结论", "处理意见"),
+    "caption": (
+        "{head}\n\n{sides}\n\n{bench}\n\n{appearances}\n\n{dates}",
+        "{head}\n\n{bench}\n\n{dates}\n\n{sides}\n\n{appearances}", "{head}\n\n{sides}\n{appearances}\n\n{bench}\n{dates}",
+    ),
+    "remark": (
+        "{thing}{quality}，{thing}则不然。", "{adverb}，{thing}{quality}。", "{adverb}没有人{done}{thing}。",
+        "{this}{thing}{quality}。", "{thing}{done}过，{adverb}{quality}。",
+    ),
+    "adverb": tuple("此外 显然 当然 同时 随后 后来 起初 其实 毕竟 果然 至少 大概 或许 仍旧 曾经 已经 从此 不久 终于 因此 然而 不过 总之 另外 再者 即使 如此".split()),
+    "this": ("这", "那", "其", "每件", "各", "某", "该", "有的", "任何", "另一", "上述", "前述", "此", "双方的", "那些"),
+    "done": tuple(
+        "查看 清点 核对 丢失 交付 签收 退还 提供 出示 引用 质疑 描述 辨认 记载 保管 移送 缴纳 预留 估价 分摊 抄送 印制 装订 翻阅 带来 借用 修理 "
+        "更换 购买 出售 转让 租赁 使用 听说 讲到 记住 忘记 写下 打印 拍照 看守 归还".split()
+    ),
     "signature": ("审判员　{J0.full}", "审判员：{J0.full}", "（审判员签名）{J0.full}"),
 }

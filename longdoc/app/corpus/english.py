@@ -23,48 +23,72 @@ DEALT: dict[str, tuple[str, ...]] = {
     ),
     "trade": (
         "Freight", "Timber", "Cold Stores", "Engineering", "Shipping", "Estates", "Grain", "Foundry", "Textiles", "Quarries",
-        "Printing", "Motors", "Dairies", "Instruments", "Warehousing", "Marine",
+        "Printing", "Motors", "Dairies", "Instruments", "Warehousing", "Marine", "Foods", "Glass", "Paper", "Steel",
+        "Transport", "Properties", "Chemicals", "Ceramics", "Electrical", "Fisheries", "Plastics", "Mining", "Salvage",
+        "Lighting", "Joinery", "Bakeries", "Insurance", "Homes", "Hotels", "Tools", "Packaging", "Tyres", "Nurseries",
+        "Pumps",
     ),
-    "court_kind": (
-        "{town} County Court", "County Court at {town}", "Commercial Court at {town}", "High Court, {town} District Registry",
-        "{town} District Court", "Mercantile Court, {town}", "{town} Chancery Court", "Admiralty Court at {town}",
-        "{town} Crown Court", "High Court of {town}", "District Court of {town}", "{town} Registry of the High Court",
-        "Court of Appeal sitting at {town}", "{town} Business Court", "Tribunal of {town}", "County Court of {town}",
+    "court_sort": (
+        "County", "Commercial", "Mercantile", "District", "Chancery", "Admiralty", "Crown", "Business", "Probate", "Circuit",
+        "Land", "Companies", "Patents", "Revenue", "Building", "Borough",
     ),
-    "code": ("HC", "QB", "BL", "CC", "AD", "MC", "CR", "CL", "HQ", "DR", "KB", "EW", "CH", "LM", "PT", "TC"),
-    "act_name": (
-        "Carriage of Goods", "Sale of Land", "Warehousing", "Landlord and Tenant", "Misrepresentation", "Supply of Machinery",
-        "Late Payment", "Merchant Shipping", "Limitation of Actions", "Unfair Terms", "Agricultural Credits", "Arbitration",
-        "Harbours and Docks", "Partnership", "Factors and Agents", "Consumer Rights", "Building Contracts", "Bills of Lading",
-        "Frustrated Contracts", "Public Weighing", "Inland Navigation", "Cheques and Bills", "Storage of Fuel",
-        "Hire of Plant",
+    "code": tuple(
+        "AC AD AL BA BC BL BR CA CC CF CH CL CM CR CV DC DE DR EA EC EQ EW FC FL GC HC HF HQ HT IC IP JR KB KC LA LC LM MC MR NC NE OC "
+        "PA PC PR PT QB QC RC RE SC SD SL TC TD TR UC UK VC WA WC WE XC YC".split()
     ),
-    "caption": (
-        "In the {court}\n\nCase No {number}\n\nBETWEEN\n\n{P0.full}\n{P1.full}\nClaimants\n\n- and "
-        "-\n\n{D0.full}\n{D1.full}\nDefendants\n\nBefore {J0.full}\n\n{C0.full} and {C1.full} for the claimants\n{C2.full} "
-        "for the defendants\n\nHearing dates: {date}; {date}\n\nJUDGMENT",
-        "{court}\n\nClaim number {number}\n\nCLAIMANTS\n(1) {P0.full}\n(2) {P1.full}\n\nDEFENDANTS\n(1) {D0.full}\n(2) "
-        "{D1.full}\n\nHeard before {J0.full} on {date} and {date}\n\nCOUNSEL\nFor the claimants: {C0.full}, {C1.full}\nFor "
-        "the defendants: {C2.full}\n\nJudgment of the court",
-        "{number}\nIn the {court}\n\nParties\n\nClaimants: {P0.full}; {P1.full}\nDefendants: {D0.full}; {D1.full}\n\nJudge: "
-        "{J0.full}\n\nAppearances\nCounsel for the claimants, {C0.full} and {C1.full}\nCounsel for the defendants, "
-        "{C2.full}\n\nHanded down on {date} after a hearing on {date}",
-        "JUDGMENT\n\nCourt: {court}\nCase number: {number}\nJudge: {J0.full}\n\nBetween {P0.full} and {P1.full} "
-        "(claimants)\nand\n{D0.full} and {D1.full} (defendants)\n\nCounsel: {C0.full} with {C1.full} for the claimants; "
-        "{C2.full} for the defendants\n\nDates of hearing: {date} and {date}",
-        "The {court}\n\nNo. {number}\n\nDate of judgment: {date}\n\nBefore:\n\n{J0.full}\n\nBetween:\n\n{P0.full}\nand "
-        "{P1.full}\n(Claimants)\n\nv\n\n{D0.full}\nand {D1.full}\n(Defendants)\n\n{C0.full} and {C1.full} appeared as "
-        "counsel for the claimants.\n{C2.full} appeared as counsel for the defendants.\nHeard on {date}",
-        "Claim {number}\n\n{court}\n\nFirst claimant: {P0.full}\nSecond claimant: {P1.full}\n\nFirst defendant: "
-        "{D0.full}\nSecond defendant: {D1.full}\n\nThe hearing took place on {date} before {J0.full}.\n\nRepresentation by "
-        "counsel\nClaimants: {C0.full}; {C1.full}\nDefendants: {C2.full}\n\nApproved judgment, {date}",
-        "Reported judgment of the {court}\n\nBetween\n{P0.full}\n{P1.full}\nwho are the "
-        "claimants\n\nand\n{D0.full}\n{D1.full}\nwho are the defendants\n\nCase "
-        "{number}\n\nJudge\n{J0.full}\n\nCounsel\n{C0.full} and {C1.full}, for the claimants\n{C2.full}, for the "
-        "defendants\n\nHeard {date}; judgment {date}",
-        "In the {court}\nClaim No {number}\n\nThe claimants\n{P0.full}\n{P1.full}\n\nThe "
-        "defendants\n{D0.full}\n{D1.full}\n\nTrial: {date}, {date}\nTrial judge: {J0.full}\n\nCounsel appearing for the "
-        "claimants: {C0.full}; {C1.full}\nCounsel appearing for the defendants: {C2.full}",
+    "act_noun": (
+        "Carriage", "Goods", "Land", "Warehousing", "Tenancies", "Misrepresentation", "Machinery", "Payment", "Shipping",
+        "Limitation", "Contracts", "Credit", "Arbitration", "Harbours", "Partnership", "Factors", "Consumers", "Building",
+        "Bills", "Agency", "Insurance", "Weights", "Navigation", "Cheques", "Fuel", "Plant", "Markets", "Railways", "Docks",
+        "Auctions", "Pledges", "Sureties", "Interest", "Deposits", "Leases", "Fisheries", "Mines", "Patents", "Salvage",
+        "Bailment",
+    ),
+    "head": (
+        "In the {court}\n\nCase No {number}", "{court}\n\nClaim number {number}", "{number}\nIn the {court}",
+        "JUDGMENT\n\nCourt: {court}\nCase number: {number}", "The {court}\n\nNo. {number}", "Claim {number}\n\n{court}",
+        "Judgment of the {court}\nCase {number}", "In the {court}\nClaim No {number}",
+        "Approved judgment in {number}\n\n{court}", "Number {number}\n\nBefore the {court}", "{court}\nFile {number}",
+        "THE COURT\n{court}\n\nTHE CASE\n{number}", "Court\n{court}\n\nNumber\n{number}", "Case: {number}\nCourt: {court}",
+        "{court}, case {number}", "JUDGMENT in case {number}\nof the {court}",
+    ),
+    "sides": (
+        "BETWEEN\n\n{P0.full}\n{P1.full}\nClaimants\n\n- and -\n\n{D0.full}\n{D1.full}\nDefendants",
+        "CLAIMANTS\n(1) {P0.full}\n(2) {P1.full}\n\nDEFENDANTS\n(1) {D0.full}\n(2) {D1.full}",
+        "Parties\n\nClaimants: {P0.full}; {P1.full}\nDefendants: {D0.full}; {D1.full}",
+        "Between {P0.full} and {P1.full} (claimants)\nand\n{D0.full} and {D1.full} (defendants)",
+        "Between:\n\n{P0.full}\nand {P1.full}\n(Claimants)\n\nv\n\n{D0.full}\nand {D1.full}\n(Defendants)",
+        "First claimant: {P0.full}\nSecond claimant: {P1.full}\n\nFirst defendant: {D0.full}\nSecond defendant: {D1.full}",
+        "{P0.full}\n{P1.full}\nwho are the claimants\n\nand\n{D0.full}\n{D1.full}\nwho are the defendants",
+        "The claimants\n{P0.full}\n{P1.full}\n\nThe defendants\n{D0.full}\n{D1.full}",
+        "{P0.full} and {P1.full}\nClaimants\n\nagainst\n\n{D0.full} and {D1.full}\nDefendants",
+        "Claimants\n\n1. {P0.full}\n2. {P1.full}\n\nDefendants\n\n1. {D0.full}\n2. {D1.full}",
+        "(1) {P0.full}\n(2) {P1.full}\nClaimants\n\n(1) {D0.full}\n(2) {D1.full}\nDefendants",
+        "For the claim: {P0.full}, {P1.full}, claimants\nAgainst it: {D0.full}, {D1.full}, defendants",
+        "A claim by {P0.full} and {P1.full}, claimants, against {D0.full} and {D1.full}, defendants",
+        "Defendants: {D0.full} and {D1.full}\nClaimants: {P0.full} and {P1.full}",
+        "The defendants: (1) {D0.full}; (2) {D1.full}\nThe claimants: (1) {P0.full}; (2) {P1.full}",
+        "{P0.full}, first claimant\n{P1.full}, second claimant\n\n{D0.full}, first defendant\n{D1.full}, second defendant",
+    ),
+    "bench": (
+        "Before {J0.full}", "Heard before {J0.full}", "Judge: {J0.full}", "Before:\n\n{J0.full}", "Judge\n{J0.full}",
+        "Trial judge: {J0.full}", "The judge: {J0.full}", "Before the judge, {J0.full}", "Tried by {J0.full}, judge",
+        "Sitting as judge\n{J0.full}", "Coram: {J0.full}", "Judgment given by {J0.full}, judge",
+        "{J0.full}, sitting as judge", "Before Judge {J0.full}", "Decided by judge {J0.full}", "PRESENT: {J0.full}, judge",
+    ),
+    "appearances": (
+        "{C0.full} and {C1.full} for the claimants\n{C2.full} for the defendants",
+        "COUNSEL\nFor the claimants: {C0.full}, {C1.full}\nFor the defendants: {C2.full}",
+        "Counsel for the claimants, {C0.full} and {C1.full}\nCounsel for the defendants, {C2.full}",
+        "Counsel: {C0.full} with {C1.full} for the claimants; {C2.full} for the defendants",
+        "{C0.full} and {C1.full} appeared as counsel for the claimants.\n{C2.full} appeared as counsel for the defendants.",
+        "Representation by counsel\nClaimants: {C0.full}; {C1.full}\nDefendants: {C2.full}",
+        "Counsel\n{C0.full} and {C1.full}, for the claimants\n{C2.full}, for the defendants",
+        "Counsel appearing for the claimants: {C0.full}; {C1.full}\nCounsel appearing for the defendants: {C2.full}",
+    ),
+    "dates": (
+        "Hearing dates: {date}; {date}", "Heard on {date} and {date}", "The hearing took place on {date} and {date}.",
+        "Handed down on {date} after a hearing on {date}", "Trial: {date}, {date}",
+        "Date of judgment: {date}\nHeard on {date}", "Judgment of {date}", "Dates of hearing: {date} and {date}",
     ),
     "introduces": (
         "This is a dispute about {subject}. The first claimant, {P0.full}, and the second claimant, {P1.full}, [sue|proceed] "
@@ -265,8 +289,7 @@ DEALT: dict[str, tuple[str, ...]] = {
     "role_tells": (
         "{X} {verb} that {clause}; such was the view of {who}.",
         "{X} {verb} that {clause}, which is all that came from {who}.",
-        "{X} {verb} that {clause}, and {who} did not go further.",
-        "That {clause} was, {X} {verb}, the position of {who}.",
+        "{X} {verb} that {clause}, and {who} did not go further.", "That {clause} was, {X} {verb}, the position of {who}.",
         "{X} {verb} that {clause}. Nothing else was heard from {who}.",
         "For {who}, and on this one point, {X} {verb} that {clause}.",
         "{X} {verb} that {clause}: so ran the account of {who}.",
@@ -281,12 +304,10 @@ DEALT: dict[str, tuple[str, ...]] = {
         "The {thing} was not forgotten by {who}, for at the very end {X} {verb} that {clause}.",
     ),
     "authority_tells": (
-        "In that case {X} {verb} that {clause}.",
-        "{X} {verb} that {clause}, or so the report has it.",
+        "In that case {X} {verb} that {clause}.", "{X} {verb} that {clause}, or so the report has it.",
         "The report says that {X} {verb} that {clause}.",
         "As in other decided cases, {clause}, and {X} {verb} that {clause}.",
-        "{lead} {X} {verb} that {clause}, according to the report.",
-        "{X} {verb} that {clause}; but that was another case.",
+        "{lead} {X} {verb} that {clause}, according to the report.", "{X} {verb} that {clause}; but that was another case.",
         "The parties to that other case were not agreed, for {X} {verb} that {clause}.",
         "{X} {verb} that {clause}, and for that the case is still cited.",
     ),
@@ -371,21 +392,17 @@ DEALT: dict[str, tuple[str, ...]] = {
     ),
     "finding": (
         "My conclusion on the {matter} can be stated at once: the breach alleged is{not} proved.",
-        "The {matter} is{not} made out on the evidence.",
-        "I find that the {matter} has{not} been established.",
+        "The {matter} is{not} made out on the evidence.", "I find that the {matter} has{not} been established.",
         "On the {matter} the burden of proof has{not} been discharged.",
         "The {matter} is{not} a good one and must be dealt with on that footing.",
         "As to the {matter}, the case alleged has{not} been shown to be right.",
         "My finding on the {matter} is that the contract was{not} broken, as alleged.",
-        "It follows that the {matter} is{not} well founded.",
-        "I would{not} uphold the {matter}, for the reasons given.",
+        "It follows that the {matter} is{not} well founded.", "I would{not} uphold the {matter}, for the reasons given.",
         "The facts on which the {matter} rests are{not} proved.",
         "In my judgment the {matter} should{not} succeed on the facts as found.",
-        "The {matter}, I hold, was{not} rightly brought.",
-        "The case made by the {matter} was{not} borne out by the papers.",
+        "The {matter}, I hold, was{not} rightly brought.", "The case made by the {matter} was{not} borne out by the papers.",
         "On the {matter} I am{not} satisfied that the loss was caused as alleged.",
-        "Taken as a whole the {matter} has{not} been proved.",
-        "The grounds of the {matter} are{not} sound.",
+        "Taken as a whole the {matter} has{not} been proved.", "The grounds of the {matter} are{not} sound.",
     ),
     "closes": (
         "An order will be drawn up accordingly and lodged by {date}.",
@@ -416,7 +433,7 @@ COMMON: dict[str, tuple[str, ...]] = {
     "place": ("{1-99} {town} [Road|Street|Lane]", "{town} [Wharf|Mill|House|Farm]"),
     "person": ("Mr #{male} <{surname}>", "Mr #{male} <{surname}>", "Ms #{female} <{surname}>", "Ms #{female} <{surname}>"),
     "party": ("{person}", "{person}", "<{surname} {trade}> [Limited|plc|LLP]"),
-    "court": ("{court_kind}",),
+    "court": ("{town} {court_sort} Court", "{court_sort} Court at {town}", "High Court, {town} {court_sort} Registry"),
     "number": ("{code}-{1987-2023}-{0001-9999}", "{code}/{101-9999}/{1987-2023}", "{1987-2023} {code} {101-9999}"),
     "month": (
         "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -424,9 +441,39 @@ COMMON: dict[str, tuple[str, ...]] = {
     ),
     "date": ("{1-28} {month} {year}",),
     "amount": ("£{,1000-950000}", "£{,1000-950000}", "£{,1000-99999}.{10-99}", "{,1000-95000} pounds"),
-    "act": ("{act_name} Act {1894-2015}",),
+    "act": tuple(f"{name} Act {{1894-2015}}" for name in ("{act_noun}", "{act_noun} and {act_noun}", "{act_noun} of {act_noun}")),
     "statute": ("section {1-90} of the {act}", "section {1-90}({1-6}) of the {act}", "the #{act}"),
     "scene": ("claimant", "defendant", "witness", "counsel", "judge", "authority", "authority", "procedure"),
+    "caption": (
+        "{head}\n\n{sides}\n\n{bench}\n\n{appearances}\n\n{dates}",
+        "{head}\n\n{bench}\n\n{dates}\n\n{sides}\n\n{appearances}", "{head}\n\n{dates}\n{bench}\n\n{sides}\n\n{appearances}",
+        "{head}\n\n{sides}\n\n{dates}\n\n{bench}\n\n{appearances}",
+    ),
+    "remark": (
+        "{about} the {thing} I say nothing.", "{adverb}, the {thing} was {quality}.",
+        "{since} the {thing} was {quality}, the {thing} was not.", "{this} {thing} was {quality}.",
+        "{about} a {thing} there is not much to be {done}.", "{adverb} it was {done} {about_low} the {thing}.",
+    ),
+    "about": tuple("About Against Among As After At Before Behind Besides Beyond By Concerning During For From In Of On Over Since To "
+                   "Through Towards Under Until Upon With Within Without".split()),
+    "adverb": tuple("Again Also Certainly Clearly Even Finally First Fortunately Here However Indeed Later Moreover Nor Not Now Often "
+                    "Oddly Once Only Perhaps Plainly Rather So Sometimes Soon Still Then There Therefore Thus Yet".split()),
+    "since": (
+        "Although", "As", "Because", "Even if", "If", "Once", "Since", "Though", "Unless", "Until", "When", "Where",
+        "Whereas", "While",
+    ),
+    "this": (
+        "A", "Another", "Any", "Each", "Either", "Every", "His", "Its", "Much of the", "My", "Neither", "No", "None of the",
+        "One", "Some of the", "Such a", "That", "The", "Their", "This", "What", "Whatever", "Which", "Nobody's", "Only one",
+        "Taken as such, the",
+    ),
+    "about_low": ("about", "after", "against", "by", "for", "from", "in", "on", "over", "to", "under", "with", "without"),
+    "done": tuple(
+        "added argued asked assessed brought checked claimed concerned concluded consolidated crossed decided denied "
+        "discussed done established fixed found gained given heard hoped inferred issued learnt left listed lost made noted "
+        "observed occupied paid placed produced proved read recalled recorded referred relied repeated said seen shown "
+        "sought stated stood succeeded summarised taken telephoned tested thought told walked written".split()
+    ),
     "signature": ("{J0.full}\nJudge", "Signed: {J0.full}, judge", "(Signed by the judge) {J0.full}"),
     "who_claimant": ("the claimants", "the claimants", "the claimants' side"),
     "who_defendant": ("the defendants", "the defendants", "the defendants' side"),
@@ -438,11 +485,13 @@ COMMON: dict[str, tuple[str, ...]] = {
     "not_True": ("",),
     "not_False": (" not",),
     "thing": tuple(
-        "account bill bundle cargo charter cheque contract copy deck delivery deposit diary draft drain fence figure floor "
-        "foundry gate guarantee key lease ledger letter licence list load lock machine map memorandum message mortgage motor "
-        "note notice pallet permit photograph pipe plan pledge policy proposal pump receipt record report reserve roof "
-        "sample schedule security shed signature store survey switch table tank timber tool transcript truck valuation wall "
-        "warning weighbridge well wheel window wire yard engine estimate invoice offer order".split()
+        "account bargain barge bill building bundle cargo charter cheque conclusion contract copy course deck delivery "
+        "deposit diary disclosure discussion dock draft drain engine estimate farm fault fence figure finding floor foundry "
+        "gate guarantee heading hour injunction invoice key lease ledger letter licence list load lock lunch machine map "
+        "meeting memorandum message month mortgage motor note notice offer order pallet period permit photograph pipe plan "
+        "pledge policy proposal pump purchase quarrel receipt record reply report reserve roof rule sample schedule sea "
+        "season security shed signature stake step store survey switch table tank textbook ticket tide timber tool "
+        "transcript truck valuation version wall warning weighbridge well wheel window wire yard".split()
     ),
     "quality": tuple(
         "bad bare brief broken careful careless cheap clear complete correct costly crowded damaged damp different difficult "

@@ -119,11 +119,11 @@ class Judgment:
             people = [self.writer.person("party", None) for _ in range(2)]
         scene = [self._told(kind, self.rng.choice(_OPENINGS[kind]), self._bind(people))]
         if self.rng.random() < 0.3:
-            scene.append(self._sentence("asides"))
+            scene.append(self._sentence(self.rng.choice(("asides", "remark"))))
         for _ in range(self.rng.randrange(2, 5)):
             scene.append(self._told(kind, self.rng.choice(_BODIES[kind]), self._bind(people)))
             if self.rng.random() < 0.15:
-                scene.append(self._sentence("asides"))
+                scene.append(self._sentence(self.rng.choice(("asides", "remark"))))
         self.writer.year = year
         return scene
 
@@ -140,20 +140,24 @@ class Judgment:
     def _far_paragraphs(self, num_mentions: int) -> list[Paragraph]:
         """Sentences about people whose roles were told at the beginning of the judgment only."""
         paragraphs: list[Paragraph] = []
+        turns: list[Person] = []
         while num_mentions > 0:
             paragraph = [self._sentence("far_opens")]
             for _ in range(self.rng.randrange(3, 6)):
                 table = self.rng.choice((*_WORDS, "meets", "meets"))
-                paragraph.append(self._sentence(table, self._bind(self.far_cast), "far"))
+                turns = turns or list(self._bind(self.far_cast).values())
+                first = turns.pop()
+                people = {"X": first, **self._bind([who for who in self.far_cast if who is not first], "YZ")}
+                paragraph.append(self._sentence(table, people, "far"))
             num_mentions -= sum(piece.slice == "far" for sentence in paragraph for piece in sentence)
             paragraphs.append(paragraph)
         return paragraphs
 
-    def _bind(self, people: Sequence[Person]) -> dict[str, Person]:
-        """Who X, Y and Z are in the next sentence."""
+    def _bind(self, people: Sequence[Person], letters: str = "XYZ") -> dict[str, Person]:
+        """Who the letters stand for in the next sentence."""
         people = list(people)
         self.rng.shuffle(people)
-        return dict(zip("XYZ", people, strict=False))
+        return dict(zip(letters, people, strict=False))
 
     def _sentence(
         self, table: str, people: dict[str, Person] | None = None, person_slice: str | None = None
