@@ -182,7 +182,9 @@ class ScratchModel(PreTrainedModel):
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int = 8000) -> WordTokenizer:
-    """Train a BPE tokenizer that keeps line breaks, isolates punctuation and reads numbers digit by digit.
+    """Train a BPE tokenizer that keeps line breaks, isolates punctuation and ideographs, and reads numbers by digit.
+
+    Other blanks are dropped: a word has the same tokens wherever it stands.
 
     Args:
         texts: The training split.
@@ -192,9 +194,11 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int = 8000) -> WordTokeniz
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(r"\n"), "isolated"),
-            pre_tokenizers.Metaspace(prepend_scheme="never"),
-            pre_tokenizers.Punctuation("isolated"),
+            pre_tokenizers.Split(Regex(r"[^\S\n]+"), "removed"),
+            pre_tokenizers.Split(Regex(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{P}\p{S}]"), "isolated"),
             pre_tokenizers.Digits(individual_digits=True),
+            # Marks where each piece begins, and so what is inside a word.
+            pre_tokenizers.Metaspace(prepend_scheme="always", split=False),
         ]
     )
     trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=list(_SPECIAL_TOKENS), show_progress=False)

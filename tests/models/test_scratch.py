@@ -91,9 +91,17 @@ def test_the_tokenizer_keeps_lines_and_reads_digits_alone():
     text = "two 2018\nthree,"
     tokens = tokenizer(text, split_words(text))
     pieces = [tokenizer.backend.id_to_token(i) for i in tokens.ids.tolist()]
-    assert pieces[-8:] == ["▁", "2", "0", "1", "8", "\n", "three", ","]
-    assert tokens.word.tolist()[-8:] == [-1, 1, 1, 1, 1, -1, 2, 3]
+    assert pieces[-7:] == ["▁2", "▁0", "▁1", "▁8", "▁\n", "▁three", "▁,"]
+    assert tokens.word.tolist()[-7:] == [1, 1, 1, 1, -1, 2, 3]
     assert tokenizer.vocab_size <= 100
+
+
+def test_a_word_has_the_same_tokens_wherever_it_stands():
+    tokenizer = train_tokenizer(["the court closed the case"] * 5, vocab_size=60)
+    text = "closed\nclosed (closed) €closed"
+    tokens = tokenizer(text, split_words(text))
+    found = [tokens.ids[tokens.word == word].tolist() for word in (0, 1, 3, 6)]
+    assert found == found[:1] * 4
 
 
 def test_the_same_texts_train_the_same_tokenizer():

@@ -124,7 +124,7 @@ def test_lost_gold_has_a_reason():
 
 
 def test_truncation_loses_what_lies_behind_and_what_is_cut():
-    preprocessor = Preprocessor(tokenizer_of("scratch"), Windower(12, mode="truncate"), TagScheme(("A",)))
+    preprocessor = Preprocessor(tokenizer_of("scratch"), Windower(7, mode="truncate"), TagScheme(("A",)))
     text = "1 2 3 4 5 6 7 8 9"
     encoded = preprocessor(Document("d", text, (Span(0, 1, "A"), Span(6, 13, "A"), Span(16, 17, "A"))))
     assert encoded.truncated
