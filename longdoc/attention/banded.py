@@ -16,13 +16,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-BLOCK_TOKENS = 128
-_TILE_ELEMENTS = 2**22
-"""Scores held at a time: a tile takes fewer heads if they would not fit."""
+from longdoc.attention.parallel import for_each
+
+_TILE_ELEMENTS = 2**19
+"""Scores that each core holds at a time: a tile takes fewer heads if they would not fit."""
+_NARROW_TOKENS = 256
 _STEEP = 40.0
 """Largest distance bias from which a head's weights are searched for numbers below the normal range."""
-_TEMPLATE_BLOCKS = 32
-"""Widest window, in blocks, of which the bias is kept; beyond it is made anew for each tile."""
+_TEMPLATE_TOKENS = 4096
+"""Widest window of which the bias is kept; beyond it is made anew for each tile."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Band:
     right: int | None
     global_positions: tuple[int, ...] = ()
     slopes: Tensor | None = None
-    block_tokens: int = BLOCK_TOKENS
+    block_tokens: int = 128
     templates: dict[Any, Tensor] = field(default_factory=dict)
 
     @cached_property
@@ -78,16 +80,19 @@ class Band:
         left, right = (most if side is None else min(most, side) for side in (self.left, self.right))
         return left, right
 
-    def tiles(self, num_heads: int) -> Iterator[Tile]:
+    def head_groups(self, num_heads: int) -> list[slice]:
+        """Share the heads among the cores, in groups whose scores fit the memory set aside for a tile."""
+        widest = min(self.length, self.block_tokens + sum(self.reach)) + len(self.global_positions)
+        most = max(self.block_tokens * widest, len(self.global_positions) * self.length)
+        size = max(1, min(_TILE_ELEMENTS // most, num_heads // torch.get_num_threads()))
+        return [slice(head, min(num_heads, head + size)) for head in range(0, num_heads, size)]
+
+    def tiles(self, heads: slice) -> Iterator[Tile]:
         """Cut the segment, always in the same order."""
         left, right = self.reach
-        widest = min(self.length, self.block_tokens + left + right) + len(self.global_positions)
-        heads = max(1, min(num_heads, _TILE_ELEMENTS // (self.block_tokens * widest)))
         for start in range(0, self.length, self.block_tokens):
             stop = min(self.length, start + self.block_tokens)
-            keys = slice(max(0, start - left), min(self.length, stop + right))
-            for head in range(0, num_heads, heads):
-                yield Tile(slice(start, stop), keys, slice(head, min(num_heads, head + heads)))
+            yield Tile(slice(start, stop), slice(max(0, start - left), min(self.length, stop + right)), heads)
 
     def globals_within(self, span: slice) -> list[int]:
         """Places of the global tokens in a range of the segment, counted from its start."""
@@ -107,7 +112,7 @@ class Band:
         """Give what is added to the scores of a window: distance bias, and -inf outside. *Shape:* (1 or H, R, C)."""
         left, right = self.reach
         before = tile.queries.start - tile.keys.start
-        if left + right > _TEMPLATE_BLOCKS * self.block_tokens:
+        if left + right > _TEMPLATE_TOKENS:
             return self._make_bias(tile.num_queries, before, tile.num_keys, tile.heads, like)
         shift = left - before
         whole = self._template(like)
@@ -193,15 +198,12 @@ def _tile_weights(q: Tensor, k: Tensor, tile: Tile, band: Band, scale: float, sc
     return weights
 
 
-def _global_rows(q: Tensor, k: Tensor, band: Band, scale: float, scratch: _Scratch) -> Iterator[tuple[slice, Tensor]]:
-    """Form the weights of the global tokens, which see the whole segment, a few heads at a time. *Shape:* (H, G, L)."""
+def _global_weights(q: Tensor, k: Tensor, heads: slice, band: Band, scale: float, scratch: _Scratch) -> Tensor:
+    """Form the weights of the global tokens, which see the whole segment. *Shape:* (H, G, L)."""
     marked = list(band.global_positions)
-    num_heads = max(1, _TILE_ELEMENTS // (len(marked) * band.length)) if marked else 1
-    for head in range(0, q.shape[0] if marked else 0, num_heads):
-        heads = slice(head, min(q.shape[0], head + num_heads))
-        scores = scratch.get("weights", heads.stop - heads.start, len(marked), band.length)
-        scores.baddbmm_(q[heads, marked], k[heads].mT, beta=0, alpha=scale)
-        yield heads, torch.softmax(scores, -1, out=scores)
+    scores = scratch.get("weights", heads.stop - heads.start, len(marked), band.length)
+    scores.baddbmm_(q[heads, marked], k[heads].mT, beta=0, alpha=scale)
+    return torch.softmax(scores, -1, out=scores)
 
 
 class _BandedAttention(torch.autograd.Function):
@@ -209,67 +211,103 @@ class _BandedAttention(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, band: Band, scale: float, dropout: float, seed: int
     ) -> Tensor:
-        scratch = _Scratch(q, dropout, seed)
-        out = v.new_empty((v.shape[1], v.shape[0], v.shape[2])).transpose(0, 1)
-        marked = list(band.global_positions)
-        for tile in band.tiles(q.shape[0]):
-            weights = _tile_weights(q, k, tile, band, scale, scratch)
-            keep = scratch.keep(weights)
-            if keep is not None:
-                weights.mul_(keep)
-            target = out[tile.heads, tile.queries]
-            torch.bmm(weights[..., : tile.num_keys], v[tile.heads, tile.keys], out=target)
-            if marked:
-                target += weights[..., tile.num_keys :] @ v[tile.heads, marked]
-        for heads, weights in _global_rows(q, k, band, scale, scratch):
-            keep = scratch.keep(weights)
-            out[heads, marked] = (weights if keep is None else weights.mul_(keep)) @ v[heads]
+        out = _empty_by_token(v)
+
+        def attend_heads(heads: slice) -> None:
+            _forward(q, k, v, out, heads, band, scale, _Scratch(q, dropout, seed + heads.start))
+
+        groups = _one_by_one(q.shape[0]) if dropout else band.head_groups(q.shape[0])
+        for_each(attend_heads, groups, q.device)
         ctx.save_for_backward(q, k, v)
-        ctx.band, ctx.scale, ctx.dropout, ctx.seed = band, scale, dropout, seed
+        ctx.groups, ctx.band, ctx.scale, ctx.dropout, ctx.seed = groups, band, scale, dropout, seed
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v = ctx.saved_tensors
-        band, scale = ctx.band, ctx.scale
-        scratch = _Scratch(q, ctx.dropout, ctx.seed)
         grad = grad if grad.stride(-1) == 1 else grad.contiguous()
-        marked = list(band.global_positions)
-        dq = q.new_empty((q.shape[1], q.shape[0], q.shape[2])).transpose(0, 1)
-        dk, dv = k.new_zeros(k.shape), v.new_zeros(v.shape)
-        dk_global, dv_global = (x.new_zeros((x.shape[0], len(marked), x.shape[2])) for x in (k, v))
-        for tile in band.tiles(q.shape[0]):
-            heads, num_keys = tile.heads, tile.num_keys
-            q_tile, k_tile, v_tile = q[heads, tile.queries], k[heads, tile.keys], v[heads, tile.keys]
-            grad_tile = grad[heads, tile.queries]
-            weights = _tile_weights(q, k, tile, band, scale, scratch)
-            d_weights = scratch.get("gradient", *weights.shape)
-            d_weights[..., :num_keys].baddbmm_(grad_tile, v_tile.mT, beta=0)
-            if marked:
-                d_weights[..., num_keys:] = grad_tile @ v[heads, marked].mT
-            used, d_scores = _through_softmax(weights, d_weights, scratch)
-            window = d_scores[..., :num_keys]
-            dv[heads, tile.keys].baddbmm_(used[..., :num_keys].mT, grad_tile)
-            dk[heads, tile.keys].baddbmm_(window.mT, q_tile, alpha=scale)
-            dq_tile = dq[heads, tile.queries]
-            dq_tile.baddbmm_(window, k_tile, beta=0, alpha=scale)
-            if marked:
-                behind = d_scores[..., num_keys:]
-                dv_global[heads] += used[..., num_keys:].mT @ grad_tile
-                dk_global[heads] += behind.mT @ q_tile
-                dq_tile.add_(behind @ k[heads, marked], alpha=scale)
-        for heads, weights in _global_rows(q, k, band, scale, scratch):
-            grad_rows = grad[heads, marked]
-            d_weights = torch.bmm(grad_rows, v[heads].mT, out=scratch.get("gradient", *weights.shape))
-            used, d_scores = _through_softmax(weights, d_weights, scratch)
-            dv[heads].baddbmm_(used.mT, grad_rows)
-            dk[heads].baddbmm_(d_scores.mT, q[heads, marked], alpha=scale)
-            dq[heads, marked] = scale * (d_scores @ k[heads])
+        gradients = (_empty_by_token(q), k.new_zeros(k.shape), v.new_zeros(v.shape))
+
+        def attend_heads(heads: slice) -> None:
+            scratch = _Scratch(q, ctx.dropout, ctx.seed + heads.start)
+            _backward(q, k, v, grad, gradients, heads, ctx.band, ctx.scale, scratch)
+
+        for_each(attend_heads, ctx.groups, q.device)
+        return *gradients, None, None, None, None
+
+
+def _forward(
+    q: Tensor, k: Tensor, v: Tensor, out: Tensor, heads: slice, band: Band, scale: float, scratch: _Scratch
+) -> None:
+    marked = list(band.global_positions)
+    for tile in band.tiles(heads):
+        weights = _tile_weights(q, k, tile, band, scale, scratch)
+        keep = scratch.keep(weights)
+        if keep is not None:
+            weights.mul_(keep)
+        target = out[heads, tile.queries]
+        torch.bmm(weights[..., : tile.num_keys], v[heads, tile.keys], out=target)
         if marked:
-            dk[:, marked] += scale * dk_global
-            dv[:, marked] += dv_global
-        return dq, dk, dv, None, None, None, None
+            target += weights[..., tile.num_keys :] @ v[heads, marked]
+    if marked:
+        weights = _global_weights(q, k, heads, band, scale, scratch)
+        keep = scratch.keep(weights)
+        out[heads, marked] = (weights if keep is None else weights.mul_(keep)) @ v[heads]
+
+
+def _backward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    grad: Tensor,
+    gradients: tuple[Tensor, Tensor, Tensor],
+    heads: slice,
+    band: Band,
+    scale: float,
+    scratch: _Scratch,
+) -> None:
+    marked = list(band.global_positions)
+    dq, dk, dv = gradients
+    dk_global, dv_global = (x.new_zeros((heads.stop - heads.start, len(marked), x.shape[2])) for x in (k, v))
+    for tile in band.tiles(heads):
+        num_keys = tile.num_keys
+        q_tile, k_tile, v_tile = q[heads, tile.queries], k[heads, tile.keys], v[heads, tile.keys]
+        grad_tile = grad[heads, tile.queries]
+        weights = _tile_weights(q, k, tile, band, scale, scratch)
+        d_weights = scratch.get("gradient", *weights.shape)
+        d_weights[..., :num_keys].baddbmm_(grad_tile, v_tile.mT, beta=0)
+        if marked:
+            d_weights[..., num_keys:] = grad_tile @ v[heads, marked].mT
+        used, d_scores = _through_softmax(weights, d_weights, scratch)
+        window = d_scores[..., :num_keys]
+        dv[heads, tile.keys].baddbmm_(used[..., :num_keys].mT, grad_tile)
+        dk[heads, tile.keys].baddbmm_(window.mT, q_tile, alpha=scale)
+        dq_tile = dq[heads, tile.queries]
+        dq_tile.baddbmm_(window, k_tile, beta=0, alpha=scale)
+        if marked:
+            behind = d_scores[..., num_keys:]
+            dv_global += used[..., num_keys:].mT @ grad_tile
+            dk_global += behind.mT @ q_tile
+            dq_tile.add_(behind @ k[heads, marked], alpha=scale)
+    if marked:
+        grad_rows, weights = grad[heads, marked], _global_weights(q, k, heads, band, scale, scratch)
+        d_weights = torch.bmm(grad_rows, v[heads].mT, out=scratch.get("gradient", *weights.shape))
+        used, d_scores = _through_softmax(weights, d_weights, scratch)
+        dv[heads].baddbmm_(used.mT, grad_rows)
+        dk[heads].baddbmm_(d_scores.mT, q[heads, marked], alpha=scale)
+        dq[heads, marked] = scale * (d_scores @ k[heads])
+        dk[heads, marked] += scale * dk_global
+        dv[heads, marked] += dv_global
+
+
+def _empty_by_token(like: Tensor) -> Tensor:
+    num_heads, length, width = like.shape
+    return like.new_empty((length, num_heads, width)).transpose(0, 1)
+
+
+def _one_by_one(num_heads: int) -> list[slice]:
+    return [slice(head, head + 1) for head in range(num_heads)]
 
 
 def _through_softmax(weights: Tensor, d_weights: Tensor, scratch: _Scratch) -> tuple[Tensor, Tensor]:
@@ -280,6 +318,12 @@ def _through_softmax(weights: Tensor, d_weights: Tensor, scratch: _Scratch) -> t
         d_weights.mul_(keep)
         used = keep.mul_(weights)
     return used, torch._softmax_backward_data(d_weights, weights, -1, weights.dtype, grad_input=d_weights)
+
+
+def best_block_tokens(left: int | None, right: int | None) -> int:
+    """Choose the queries of a tile: few waste less of the window, many leave fewer operations to wait for."""
+    narrow = left is not None and right is not None and left + right <= _NARROW_TOKENS
+    return 64 if narrow or torch.get_num_threads() == 1 else 128
 
 
 def banded_attention(q: Tensor, k: Tensor, v: Tensor, band: Band, scale: float, dropout: float = 0.0) -> Tensor:
@@ -307,6 +351,8 @@ def band_weights(q: Tensor, k: Tensor, band: Band, scale: float) -> Iterator[tup
     The rows of global tokens are zero where they come with others, and come on their own at the end.
     """
     scratch = _Scratch(q, 0.0, 0)
-    for tile in band.tiles(q.shape[0]):
-        yield tile.heads, _tile_weights(q, k, tile, band, scale, scratch)
-    yield from _global_rows(q, k, band, scale, scratch)
+    for heads in band.head_groups(q.shape[0]):
+        for tile in band.tiles(heads):
+            yield heads, _tile_weights(q, k, tile, band, scale, scratch)
+        if band.global_positions:
+            yield heads, _global_weights(q, k, heads, band, scale, scratch)

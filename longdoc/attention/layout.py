@@ -10,10 +10,8 @@ from torch import Tensor
 
 from longdoc.attention.pattern import Pattern
 
-DENSE_TOKENS = 512
-"""Up to this length a segment without distance bias goes to a dense kernel."""
-DENSE_BIASED_TOKENS = 128
-"""The same with distance bias, of which a dense kernel needs one value for each head and pair of tokens."""
+_DENSE_BIASED_TOKENS = 128
+_DENSE_ONE_SIDED_TOKENS = 512
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,25 @@ class Layout:
         return [part.num_segments * part.length for part in self.parts]
 
 
+def dense_limit(pattern: Pattern) -> int:
+    """Say up to which length a segment goes to a dense kernel, as measured for windows of 64 to 256 neighbours.
+
+    With distance bias the dense kernel needs one value for each head and pair of tokens, so it gets the shortest only.
+    """
+    if pattern.slopes is not None:
+        return _DENSE_BIASED_TOKENS
+    if pattern.left is None or pattern.right is None:
+        return _DENSE_ONE_SIDED_TOKENS
+    return min(1024, max(256, pattern.left + pattern.right + 128))
+
+
 def build_layout(pattern: Pattern, device: torch.device) -> Layout:
     """Group the segments of a pattern. The result is kept with the pattern."""
     return pattern._once(("layout", device), lambda: _group(pattern, device))
 
 
 def _group(pattern: Pattern, device: torch.device) -> Layout:
-    limit = DENSE_TOKENS if pattern.slopes is None else DENSE_BIASED_TOKENS
+    limit = dense_limit(pattern)
     members: dict[tuple[int, tuple[int, ...], int], list[int]] = {}
     for segment, (length, marked) in enumerate(zip(pattern.lengths, pattern.global_positions, strict=True)):
         alone = -1 if length <= limit else segment
