@@ -91,7 +91,7 @@ class Throughput(L.Callback):
         """Go on counting."""
         self._start()
 
-    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Log the rate of the epoch."""
         self.train_seconds += self._stop()
         tokens, seconds = self.train_tokens - self._epoch_start[0], self.train_seconds - self._epoch_start[1]
