@@ -1,6 +1,6 @@
 """From a plain configuration to the objects of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,15 +9,27 @@ from hydra.utils import instantiate
 from lightning.pytorch.loggers import Logger
 
 from longdoc.app.data import DataSettings
-from longdoc.app.model import ModelSettings, check_windows
+from longdoc.app.model import ModelSettings
 from longdoc.errors import ConfigError, DataError
-from longdoc.text.documents import Document
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.tags import TagScheme
 from longdoc.training.data import DocumentDataModule
 from longdoc.training.ner import NERModule
+from longdoc.training.store import DocumentTable
 
-KEYS = ("data", "model", "windows", "aggregation", "optim", "trainer", "callbacks", "logger", "seed", "output_dir")
+KEYS = (
+    "data",
+    "model",
+    "windows",
+    "attention",
+    "aggregation",
+    "optim",
+    "trainer",
+    "callbacks",
+    "logger",
+    "seed",
+    "output_dir",
+)
 
 
 @dataclass
@@ -63,8 +75,7 @@ def build(config: dict[str, Any]) -> Run:
     model: ModelSettings = make(config["model"])
     windower, optimizer = make(config["windows"]), make(config["optim"])
     splits = data.splits()
-    encoder, tokenizer = model.encoder(document.text for document in splits["train"])
-    check_windows(windower, encoder, tokenizer)
+    encoder, tokenizer = model.encoder(splits["train"].column("text"), make(config["attention"]), windower)
     labels, slices = labels_of(splits["train"]), slices_of(splits)
     preprocessor = Preprocessor(
         tokenizer, windower, TagScheme(labels, model.tag_scheme), data.overlapping, data.language
@@ -89,9 +100,9 @@ def build(config: dict[str, Any]) -> Run:
     )
 
 
-def labels_of(documents: Sequence[Document]) -> tuple[str, ...]:
+def labels_of(documents: DocumentTable) -> tuple[str, ...]:
     """The entity types that a training split uses, sorted."""
-    labels = sorted({span.label for document in documents for span in document.spans or ()})
+    labels = sorted({span["label"] for spans in documents.column("spans") for span in spans or ()})
     if not labels:
         raise DataError(
             "split train: expected annotated entities, got none; which field holds them? set data.fields.spans=NAME"
@@ -99,7 +110,7 @@ def labels_of(documents: Sequence[Document]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def slices_of(splits: Mapping[str, Sequence[Document]]) -> tuple[str, ...]:
+def slices_of(splits: Mapping[str, DocumentTable]) -> tuple[str, ...]:
     """The slices that gold spans name, sorted."""
-    spans = (span for documents in splits.values() for document in documents for span in document.spans or ())
-    return tuple(sorted({span.slice for span in spans if span.slice is not None}))
+    spans = (span for documents in splits.values() for found in documents.column("spans") for span in found or ())
+    return tuple(sorted({span["slice"] for span in spans if span["slice"] is not None}))

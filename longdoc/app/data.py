@@ -1,6 +1,6 @@
 """Settings of the data, and the documents they stand for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from longdoc.text.formats import ReadOptions, read_splits
 from longdoc.text.preprocess import Preprocessor
 from longdoc.training.data import DocumentDataModule
 from longdoc.training.hub import hub_splits, is_saved_dataset
-from longdoc.training.store import default_cache_dir, store_sources
+from longdoc.training.store import DocumentTable, content_key, default_cache_dir, store_documents, store_sources
 
-Splits = dict[str, Sequence[Document]]
+Splits = dict[str, DocumentTable]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class EmbeddedCorpus:
     num_dev: int
     num_test: int
 
-    def splits(self, seed: int) -> Splits:
+    def splits(self, seed: int) -> dict[str, list[Document]]:
         """Write the documents; the same seed gives the same ones."""
         sizes = {"train": self.num_train, "dev": self.num_dev, "test": self.num_test}
         return {split: generate(self.language, split, size, seed) for split, size in sizes.items()}
@@ -86,13 +86,14 @@ class DataSettings:
         if self.path is not None:
             splits = self._read(self.path)
         elif self.corpus is not None:
-            splits = self.corpus.splits(self.seed)
+            written = self.corpus.splits(self.seed)
+            splits = {name: store_documents(d, self._cache, content_key(d)) for name, d in written.items()}
         else:
             raise ConfigError(
                 "data.path: expected a file or folder, got null; or choose an embedded corpus, data=legal_en"
             )
         if self.max_train_documents is not None:
-            splits["train"] = splits["train"][: self.max_train_documents]
+            splits["train"] = splits["train"].head(self.max_train_documents)
         for split in ("train", "dev"):
             if not splits.get(split):
                 raise DataError(f"split {split}: expected at least one document, got none")
@@ -109,7 +110,7 @@ class DataSettings:
             sources = hub_splits(path, options, self.on_error, self.seed)
         else:
             sources = read_splits(path, self.format, on_error=self.on_error, options=options, seed=self.seed)
-        return dict(store_sources(sources, self._cache))
+        return store_sources(sources, self._cache)
 
     def datamodule(self, splits: Splits, preprocessor: Preprocessor, seed: int) -> DocumentDataModule:
         """Serve the documents to a Trainer; ``seed`` orders the training windows."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from longdoc.errors import ConfigError
-from longdoc.models.encoder import Encoder, input_limit, load_encoder
-from longdoc.models.scratch import scratch_encoder, train_tokenizer
+from longdoc.models.encoder import AttentionConfig, Encoder, input_limit, load_encoder, set_attention
+from longdoc.models.scratch import ScratchPositions, scratch_encoder, train_tokenizer
 from longdoc.models.tagging import Subword
 from longdoc.text.tags import Scheme
 from longdoc.text.tokens import WordTokenizer
@@ -22,6 +22,8 @@ class ScratchSettings:
         num_layers: Transformer layers.
         num_heads: Attention heads a layer.
         dropout: Probability in [0, 1).
+        positions: ``rope``, ``learned``, ``sinusoidal``, ``alibi`` (with ``attention.alibi=true``) or ``none``.
+        scale_scores: Whether attention scores are divided by the square root of the head's width.
     """
 
     vocab_size: int = 8000
@@ -29,6 +31,8 @@ class ScratchSettings:
     num_layers: int = 4
     num_heads: int = 6
     dropout: float = 0.1
+    positions: ScratchPositions = "rope"
+    scale_scores: bool = True
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class ModelSettings:
         dropout: Before the last layer.
         tag_scheme: ``BIOES`` or ``IOB2``.
         max_tokens_per_forward: Budget of one forward pass in evaluation.
+        gradient_checkpointing: Whether layers are computed again in the backward pass instead of kept.
         scratch: Used while ``name`` is None.
     """
 
@@ -53,6 +58,7 @@ class ModelSettings:
     dropout: float = 0.1
     tag_scheme: Scheme = "BIOES"
     max_tokens_per_forward: int = 8192
+    gradient_checkpointing: bool = False
     scratch: ScratchSettings | None = None
 
     @property
@@ -60,22 +66,35 @@ class ModelSettings:
         """Learning rate where none is set: weights from nowhere take larger steps than pretrained ones."""
         return 1e-3 if self.name is None else 5e-5
 
-    def encoder(self, training_texts: Iterable[str]) -> tuple[Encoder, WordTokenizer]:
-        """Load the pretrained encoder, or build one and train its tokenizer."""
+    def encoder(
+        self, training_texts: Iterable[str], attention: AttentionConfig, windower: Windower
+    ) -> tuple[Encoder, WordTokenizer]:
+        """Load the pretrained encoder, or build one and train its tokenizer; put the attention under it."""
         if self.name is not None:
-            return load_encoder(self.name, self.attention_dropout, self.trust_remote_code)
-        if self.scratch is None:
+            encoder, tokenizer = load_encoder(self.name, self.attention_dropout, self.trust_remote_code)
+        elif self.scratch is not None:
+            tokenizer = train_tokenizer(training_texts, self.scratch.vocab_size)
+            encoder = self._from_scratch(self.scratch, tokenizer, windower)
+        else:
             raise ConfigError("model.name: expected a hub name or a folder, got null; or choose model=scratch")
-        tokenizer = train_tokenizer(training_texts, self.scratch.vocab_size)
-        encoder = scratch_encoder(
-            tokenizer,
-            width=self.scratch.width,
-            num_layers=self.scratch.num_layers,
-            num_heads=self.scratch.num_heads,
-            dropout=self.scratch.dropout,
-            attention_dropout=self.attention_dropout or 0.0,
-        )
+        set_attention(encoder, attention, windower.size_tokens)
+        check_windows(windower, encoder, tokenizer)
+        if self.gradient_checkpointing:
+            encoder.model.gradient_checkpointing_enable({"use_reentrant": False})
         return encoder, tokenizer
+
+    def _from_scratch(self, scratch: ScratchSettings, tokenizer: WordTokenizer, windower: Windower) -> Encoder:
+        return scratch_encoder(
+            tokenizer,
+            width=scratch.width,
+            num_layers=scratch.num_layers,
+            num_heads=scratch.num_heads,
+            dropout=scratch.dropout,
+            attention_dropout=self.attention_dropout or 0.0,
+            positions=scratch.positions,
+            max_tokens=windower.size_tokens if scratch.positions == "learned" else None,
+            scale_scores=scratch.scale_scores,
+        )
 
 
 def check_windows(windower: Windower, encoder: Encoder, tokenizer: WordTokenizer) -> None:

@@ -5,6 +5,7 @@ Shapes: T tokens of the batch, W windows, L tokens of the longest window, D widt
 
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -81,7 +82,7 @@ class AttentionConfig:
 
     left: int | None = None
     right: int | None = None
-    global_tokens: tuple[int, ...] = ()
+    global_tokens: Sequence[int] = ()
     alibi: bool = False
     positions: Positions = "auto"
     control: Control | None = None

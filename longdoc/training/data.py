@@ -65,7 +65,7 @@ class DocumentDataModule(L.LightningDataModule):
     Args:
         splits: Documents under ``train``, ``dev`` and ``test``; any of them may be missing.
         preprocessor: Encodes them; the module must hold the same.
-        max_tokens_per_batch: Budget of a training batch, special tokens included.
+        max_tokens_per_batch: Budget of a training batch, special tokens included; a longer window is a batch of its own.
         max_tokens_per_eval_batch: Budget of an evaluation batch; a longer document is a batch of its own.
         count_overlap: Whether a word in two windows is learned in both, or only where it has the most context.
         num_workers: Processes that build batches; 0 builds them in the training process.
@@ -92,11 +92,6 @@ class DocumentDataModule(L.LightningDataModule):
             raise ConfigError(f"splits: expected train, dev and test, got {unknown}")
         for name, documents in splits.items():
             check_unique_ids(documents, f"split {name}")
-        size = preprocessor.windower.size_tokens
-        if size is not None and max_tokens_per_batch < size:
-            raise ConfigError(
-                f"max_tokens_per_batch={max_tokens_per_batch}: expected at least one window, windows.size_tokens={size}"
-            )
         self.splits = splits
         self.preprocessor = preprocessor
         self.max_tokens_per_batch = max_tokens_per_batch
@@ -152,4 +147,11 @@ class DocumentDataModule(L.LightningDataModule):
         return DataLoader(dataset, sampler=batches, batch_size=None, num_workers=self.num_workers)
 
     def _world(self) -> tuple[int, int]:
-        return (1, 0) if self.trainer is None else (self.trainer.world_size, self.trainer.global_rank)
+        if self.trainer is None:
+            return 1, 0
+        if self.trainer.world_size > 1 and self.trainer._accelerator_connector.use_distributed_sampler:
+            raise ConfigError(
+                "Trainer(use_distributed_sampler=True) would deal out what this datamodule has dealt out already; "
+                "set Trainer(use_distributed_sampler=False)"
+            )
+        return self.trainer.world_size, self.trainer.global_rank

@@ -19,7 +19,7 @@ CHOICES = sorted(
 )
 NEEDS_A_DEVICE = {"trainer/gpu"}
 # Presets differ from the constructor's defaults on purpose; a learning rate of null follows the encoder.
-PRESETS = {"windows/truncate"}
+PRESETS = {"windows/truncate", "windows/stream", "attention/sliding", "attention/identity", "attention/uniform"}
 DECIDED_ELSEWHERE = {("OptimizerConfig", "lr"), ("PredictionWriter", "path")}
 
 
@@ -36,7 +36,7 @@ def test_every_choice_composes_and_builds(choice: str, composed: Callable[..., d
     group, name = choice.split("/")
     config = complete(composed(f"{group}={name}", output_dir=tmp_path))
     check_targets(config)
-    parts = [config["data"], config["model"], config["windows"], config["optim"]]
+    parts = [config[part] for part in ("data", "model", "windows", "attention", "optim")]
     parts += [*config["callbacks"].values(), *config["logger"].values()]
     for part in parts:
         make(part)
@@ -60,7 +60,8 @@ def test_yaml_shows_the_arguments_and_defaults_of_our_constructors(choice: str, 
             if isinstance(value, dict):
                 assert all(inner is None for inner in value.values()) or "_target_" in value
             else:
-                assert value == parameter.default, (built.__name__, argument)
+                default = list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
+                assert value == default, (built.__name__, argument)
 
 
 @pytest.mark.parametrize("recipe", sorted(recipe_files()))

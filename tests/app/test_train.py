@@ -16,6 +16,7 @@ from longdoc.app.build import complete, labels_of
 from longdoc.app.train import train
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.documents import Document
+from longdoc.training.store import store_documents
 from tests.app.conftest import SMALL
 
 ROOT = Path(__file__).parents[2]
@@ -86,9 +87,9 @@ def test_learning_rate_follows_the_encoder_unless_it_is_set(
     assert complete(composed(f"model.name={name}", "optim.lr=0.25"))["optim"]["lr"] == 0.25
 
 
-def test_training_data_without_gold_is_refused() -> None:
+def test_training_data_without_gold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected annotated entities, got none"):
-        labels_of([Document("a", "text", ())])
+        labels_of(store_documents([Document("a", "text", ())], tmp_path, "key"))
 
 
 @pytest.mark.slow
