@@ -31,9 +31,9 @@ _WORDS = ("says", "tells", "tells")
 _OPENINGS = {
     "claimant": ("role_opens",),
     "defendant": ("role_opens",),
-    "witness": ("role_opens", "witness_opens"),
-    "counsel": ("role_opens", "counsel_opens"),
-    "judge": ("role_opens", "judge_opens"),
+    "witness": ("role_opens", "named", "witness_opens"),
+    "counsel": ("role_opens", "named", "counsel_opens"),
+    "judge": ("role_opens", "named", "judge_opens"),
     "authority": ("authority_opens",),
     "procedure": ("procedure_opens",),
 }
@@ -78,8 +78,8 @@ class Judgment:
         num_extra = min(int(self.rng.expovariate(1 / 6)), 26)
         zones: dict[str, list[Paragraph]] = {
             "early": [
-                [self._sentence("introduces", self.everybody)],
-                [self._sentence("witness_list", self.everybody)],
+                [self._sentence("introduces"), *self._introductions("claimant"), *self._introductions("defendant")],
+                self._introductions("witness"),
                 *(self._paragraph() for _ in range(2 + num_extra // 3)),
                 self._finding("claim", claim),
             ],
@@ -127,9 +127,15 @@ class Judgment:
         self.writer.year = year
         return scene
 
+    def _introductions(self, kind: str) -> Paragraph:
+        """Name everybody who has a role, two in a sentence."""
+        names = list(self._bind(self.cast[_SPEAKERS[kind]], "ABCD").values())
+        pairs = zip(names[::2], names[1::2], strict=True)
+        return [self._told(kind, "named", self._bind(pair)) for pair in pairs]
+
     def _told(self, kind: str, table: str, people: dict[str, Person]) -> list[Piece]:
         """A sentence that may say whose words these are."""
-        template = self.writer.draw(table).replace("{who", f"{{who_{kind}")
+        template = self.writer.draw(table).replace("{who", f"{{who_{kind}").replace("{them", f"{{them_{kind}")
         return self.writer.write(template, people, ours=kind != "authority")
 
     def _finding(self, matter: str, allowed: bool) -> Paragraph:
