@@ -18,9 +18,10 @@ from torch.autograd.function import once_differentiable
 
 from longdoc.attention.parallel import for_each
 
+BLOCK_TOKENS = 64
+"""Queries of a tile: few waste less of the window, many make larger products."""
 _TILE_ELEMENTS = 2**19
 """Scores that each core holds at a time: a tile takes fewer heads if they would not fit."""
-_NARROW_TOKENS = 256
 _STEEP = 40.0
 """Largest distance bias from which a head's weights are searched for numbers below the normal range."""
 _TEMPLATE_TOKENS = 4096
@@ -70,7 +71,7 @@ class Band:
     right: int | None
     global_positions: tuple[int, ...] = ()
     slopes: Tensor | None = None
-    block_tokens: int = 128
+    block_tokens: int = BLOCK_TOKENS
     templates: dict[Any, Tensor] = field(default_factory=dict)
 
     @cached_property
@@ -318,12 +319,6 @@ def _through_softmax(weights: Tensor, d_weights: Tensor, scratch: _Scratch) -> t
         d_weights.mul_(keep)
         used = keep.mul_(weights)
     return used, torch._softmax_backward_data(d_weights, weights, -1, weights.dtype, grad_input=d_weights)
-
-
-def best_block_tokens(left: int | None, right: int | None) -> int:
-    """Choose the queries of a tile: few waste less of the window, many leave fewer operations to wait for."""
-    narrow = left is not None and right is not None and left + right <= _NARROW_TOKENS
-    return 64 if narrow or torch.get_num_threads() == 1 else 128
 
 
 def banded_attention(q: Tensor, k: Tensor, v: Tensor, band: Band, scale: float, dropout: float = 0.0) -> Tensor:

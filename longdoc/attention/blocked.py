@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from longdoc.attention.banded import Band, banded_attention, best_block_tokens
+from longdoc.attention.banded import Band, banded_attention
 from longdoc.attention.layout import Layout, Part, build_layout, dense_mask
 from longdoc.attention.pattern import Pattern
 
@@ -78,6 +78,4 @@ def _attend_part(
 def band_of(part: Part, pattern: Pattern) -> Band:
     """Give the window of a long segment; all layers and segments share what the pattern keeps."""
     templates: dict[Any, Tensor] = pattern._once("templates", dict)
-    block_tokens = best_block_tokens(pattern.left, pattern.right)
-    left, right, marked = pattern.left, pattern.right, part.global_positions
-    return Band(part.length, left, right, marked, pattern.slopes, block_tokens, templates)
+    return Band(part.length, pattern.left, pattern.right, part.global_positions, pattern.slopes, templates=templates)

@@ -47,6 +47,8 @@ def _pool(num_threads: int) -> ThreadPoolExecutor:
         all_started = Barrier(num_threads)
 
         def start(_: int) -> None:
+            # A thread reads the common setting when first asked, which would undo its own.
+            torch.get_num_threads()
             torch.set_num_threads(1)
             all_started.wait()
 

@@ -44,7 +44,8 @@ def test_threads_change_nothing(dropout):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_pieces_run_apart_on_one_core_each(three_threads):
+@pytest.mark.usefixtures("three_threads")
+def test_pieces_run_apart_on_one_core_each():
     seen = []
     lock = threading.Lock()
 
@@ -58,13 +59,15 @@ def test_pieces_run_apart_on_one_core_each(three_threads):
     assert torch.get_num_threads() == 3
 
 
-def test_a_single_piece_stays_in_the_calling_thread(three_threads):
+@pytest.mark.usefixtures("three_threads")
+def test_a_single_piece_stays_in_the_calling_thread():
     names = []
     for_each(lambda _: names.append(threading.current_thread()), [0], CPU)
     assert names == [threading.current_thread()]
 
 
-def test_errors_come_out(three_threads):
+@pytest.mark.usefixtures("three_threads")
+def test_errors_come_out():
     def work(piece: int) -> None:
         raise ValueError(f"piece {piece}")
 
@@ -72,14 +75,16 @@ def test_errors_come_out(three_threads):
         for_each(work, range(3), CPU)
 
 
-def test_inference_mode_goes_along(three_threads):
+@pytest.mark.usefixtures("three_threads")
+def test_inference_mode_goes_along():
     with torch.inference_mode():
         q = torch.randn(1, 6, 800, 16)
         out = attend(q, q, q, Pattern.packed([800], 100, 100))
     assert out.is_inference()
 
 
-def test_a_forked_process_makes_threads_of_its_own(three_threads):
+@pytest.mark.usefixtures("three_threads")
+def test_a_forked_process_makes_threads_of_its_own():
     for_each(lambda _: None, range(3), CPU)
     read, write = os.pipe()
     child = os.fork()
