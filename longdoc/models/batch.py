@@ -92,7 +92,11 @@ def collate(refs: Sequence[WindowRef], tokenizer: WordTokenizer, count_overlap: 
         item_of_word[items.word] = num_items + np.arange(len(items.word))
         no_item = np.full(1, -1, dtype=np.int64)
         ids += [prefix, encoded.token_ids[start:end], suffix]
-        token_item += [no_item.repeat(len(prefix)), item_of_word[encoded.token_word[start:end]], no_item.repeat(len(suffix))]
+        token_item += [
+            no_item.repeat(len(prefix)),
+            item_of_word[encoded.token_word[start:end]],
+            no_item.repeat(len(suffix)),
+        ]
         item_token.append(bounds[-1] + len(prefix) + items.token)
         gold = np.full(len(items.word), -100) if encoded.tags is None else encoded.tags[items.word]
         tags.append(gold if count_overlap else np.where(items.owned, gold, -100))

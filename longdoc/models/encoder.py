@@ -17,7 +17,14 @@ from longdoc.attention.engine import Backend
 from longdoc.attention.pattern import Control
 from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch
-from longdoc.models.hf_attention import packed_inputs, packed_pattern, require_replaceable, self_check, settings_of, use_longdoc_attention
+from longdoc.models.hf_attention import (
+    packed_inputs,
+    packed_pattern,
+    require_replaceable,
+    self_check,
+    settings_of,
+    use_longdoc_attention,
+)
 from longdoc.models.hf_positions import Positions, learned_positions, num_positions, num_special_rows
 from longdoc.text.tokens import WordTokenizer
 
@@ -140,7 +147,7 @@ def word_tokenizer(tokenizer: PreTrainedTokenizerBase) -> WordTokenizer:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise ConfigError(
-            f"tokenizer {type(tokenizer).__name__}: expected a fast tokenizer (with a tokenizer.json), which gives offsets"
+            f"tokenizer {type(tokenizer).__name__}: expected a fast one (with a tokenizer.json), which gives offsets"
         )
     stand_in = [tokenizer.unk_token_id, tokenizer.mask_token_id, tokenizer.pad_token_id, tokenizer.eos_token_id]
     unk = next((i for i in stand_in if i is not None), 0)
@@ -204,7 +211,9 @@ def set_attention_dropout(config: Any, attention_dropout: float) -> None:
     """Set the dropout of attention weights under whatever name the encoder gives it."""
     names = [name for name in _ATTENTION_DROPOUT_NAMES if hasattr(config, name)]
     if not names:
-        raise ConfigError(f"model.attention_dropout: {config.model_type} has none of {_ATTENTION_DROPOUT_NAMES}; set it to null")
+        raise ConfigError(
+            f"model.attention_dropout: {config.model_type} has none of {_ATTENTION_DROPOUT_NAMES}; set it to null"
+        )
     for name in names:
         setattr(config, name, attention_dropout)
 
@@ -235,6 +244,6 @@ def _from_hub(factory: Any, name: str, **arguments: Any) -> Any:
         return factory.from_pretrained(name, **arguments)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"model.name={name!r} cannot be loaded: expected a folder with config.json, tokenizer.json and weights, or a "
-            f"name on the hub ({error})"
+            f"model.name={name!r} cannot be loaded: expected a folder with config.json, tokenizer.json and weights, or "
+            f"a name on the hub ({error})"
         ) from error

@@ -60,7 +60,9 @@ class ScratchEmbeddings(nn.Module):
         self.position_embeddings = None
         if config.positions == "learned":
             if config.max_position_embeddings is None:
-                raise ConfigError("positions='learned': expected max_position_embeddings, got None; set the longest window")
+                raise ConfigError(
+                    "positions='learned': expected max_position_embeddings, got None; set the longest window"
+                )
             self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
@@ -131,7 +133,7 @@ class ScratchModel(PreTrainedModel):
         super().__init__(config)
         if config.hidden_size % config.num_attention_heads:
             raise ConfigError(
-                f"model.scratch.width={config.hidden_size}: expected a multiple of num_heads={config.num_attention_heads}"
+                f"model.scratch.width={config.hidden_size}: not a multiple of num_heads={config.num_attention_heads}"
             )
         if config.positions not in SCRATCH_POSITIONS:
             raise ConfigError(f"model.scratch.positions={config.positions!r}: expected one of {SCRATCH_POSITIONS}")

@@ -33,7 +33,9 @@ def pool_words(hidden_TD: Tensor, batch: Batch, subword: Subword = "first") -> T
     inside = batch.token_item >= 0
     index = batch.token_item[inside][:, None].expand(-1, hidden_TD.shape[1])
     pooled = hidden_TD.new_zeros(len(batch.item_token), hidden_TD.shape[1])
-    return pooled.scatter_reduce(0, index, hidden_TD[inside], "mean" if subword == "mean" else "amax", include_self=False)
+    return pooled.scatter_reduce(
+        0, index, hidden_TD[inside], "mean" if subword == "mean" else "amax", include_self=False
+    )
 
 
 class TaggingHead(nn.Module):

@@ -28,5 +28,7 @@ def load(checkpoint: str | Path, device: str | torch.device = "cpu") -> NERModul
     except Exception as error:
         raise ConfigError(f"checkpoint {str(path)!r} cannot be read: {error}") from error
     if CHECKPOINT_KEY not in content:
-        raise ConfigError(f"checkpoint {str(path)!r} was not written by a longdoc module: it has no {CHECKPOINT_KEY!r} entry")
+        raise ConfigError(
+            f"checkpoint {str(path)!r} was not written by a longdoc module: it has no {CHECKPOINT_KEY!r} entry"
+        )
     return _MODULES[content[CHECKPOINT_KEY]["task"]].from_checkpoint(content).to(device)

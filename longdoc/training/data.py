@@ -12,7 +12,14 @@ from longdoc.models.batch import Batch, WindowRef, collate
 from longdoc.text.documents import Document, check_unique_ids
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
 from longdoc.training.sampler import TokenBudgetSampler, fill_batches
-from longdoc.training.store import DocumentTable, EncodedTable, content_key, default_cache_dir, store_documents, store_encoded
+from longdoc.training.store import (
+    DocumentTable,
+    EncodedTable,
+    content_key,
+    default_cache_dir,
+    store_documents,
+    store_encoded,
+)
 
 
 class WindowDataset(Dataset[Batch]):
@@ -65,7 +72,7 @@ class DocumentDataModule(L.LightningDataModule):
     Args:
         splits: Documents under ``train``, ``dev`` and ``test``; any of them may be missing.
         preprocessor: Encodes them; the module must hold the same.
-        max_tokens_per_batch: Budget of a training batch, special tokens included; a longer window is a batch of its own.
+        max_tokens_per_batch: Budget of a training batch, special tokens included; a longer window is its own batch.
         max_tokens_per_eval_batch: Budget of an evaluation batch; a longer document is a batch of its own.
         count_overlap: Whether a word in two windows is learned in both, or only where it has the most context.
         num_workers: Processes that build batches; 0 builds them in the training process.
@@ -122,7 +129,9 @@ class DocumentDataModule(L.LightningDataModule):
         dataset = WindowDataset(self.encoded("train"), self.preprocessor, self.count_overlap)
         if len(dataset) == 0:
             raise DataError("split train: expected at least one document with text, got none")
-        return self._loader(dataset, TokenBudgetSampler(dataset.lengths, self.max_tokens_per_batch, self.seed, *self._world()))
+        return self._loader(
+            dataset, TokenBudgetSampler(dataset.lengths, self.max_tokens_per_batch, self.seed, *self._world())
+        )
 
     def val_dataloader(self) -> DataLoader:
         """Whole documents of the dev split."""

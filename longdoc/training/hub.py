@@ -25,8 +25,8 @@ class TableSource(DocumentSource):
     """Rows of a ``datasets`` table, held to the same checks as rows of files; a row is a document.
 
     Args:
-        table: With ``tokens`` and ``ner_tags``, or ``text`` and ``entities``, ``label`` or ``labels``; ``fields`` renames
-            them.
+        table: With ``tokens`` and ``ner_tags``, or ``text`` and ``entities``, ``label`` or ``labels``; ``fields``
+            renames them.
     """
 
     table: Any = None

@@ -76,7 +76,11 @@ class NERModule(L.LightningModule):
         self.log("train/loss", loss, prog_bar=True, batch_size=batch.num_windows)
         return loss
 
-    def validation_step(self, documents: list[EncodedDocument], batch_idx: int) -> list[DocumentResult]:  # noqa: ARG002
+    def validation_step(  # type: ignore[override]  # Lightning hands any output to the callbacks
+        self,
+        documents: list[EncodedDocument],
+        batch_idx: int,  # noqa: ARG002
+    ) -> list[DocumentResult]:
         """Score dev documents."""
         results = []
         for encoded, probs in zip(documents, self.word_probs(documents), strict=True):
@@ -96,7 +100,11 @@ class NERModule(L.LightningModule):
         self.dev_scores.reset()
         self.dev_loss.reset()
 
-    def test_step(self, documents: list[EncodedDocument], batch_idx: int) -> list[DocumentResult]:  # noqa: ARG002
+    def test_step(  # type: ignore[override]  # Lightning hands any output to the callbacks
+        self,
+        documents: list[EncodedDocument],
+        batch_idx: int,  # noqa: ARG002
+    ) -> list[DocumentResult]:
         """Score test documents."""
         results = self.tag(documents)
         self.test_scores.update(results)

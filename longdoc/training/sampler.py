@@ -64,7 +64,8 @@ class TokenBudgetSampler(Sampler[list[int]]):
             largest = max(range(len(batches)), key=lambda b: len(batches[b]))
             if len(batches[largest]) == 1:
                 raise ConfigError(
-                    f"{len(self.lengths)} training units cannot be dealt evenly to {self.num_ranks} processes; use fewer processes"
+                    f"{len(self.lengths)} training units cannot be dealt evenly to {self.num_ranks} processes; "
+                    "use fewer"
                 )
             half = len(batches[largest]) // 2
             batches.append(batches[largest][half:])

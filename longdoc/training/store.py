@@ -18,7 +18,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset, Features, List, Value, disable_progress_bars, enable_progress_bars, is_progress_bar_enabled
+from datasets import (
+    Dataset,
+    Features,
+    List,
+    Value,
+    disable_progress_bars,
+    enable_progress_bars,
+    is_progress_bar_enabled,
+)
 from datasets.exceptions import DatasetGenerationError
 
 from longdoc.errors import DataError
@@ -88,7 +96,7 @@ class DocumentTable(Sequence[Document]):
     def __len__(self) -> int:
         return len(self._table)
 
-    def __getitem__(self, index):  # type: ignore[override]
+    def __getitem__(self, index):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         row = self._table[index]
@@ -96,7 +104,9 @@ class DocumentTable(Sequence[Document]):
         return Document(
             id=row["id"],
             text=row["text"],
-            spans=None if spans is None else tuple(Span(s["start"], s["end"], s["label"], slice=s["slice"]) for s in spans),
+            spans=None
+            if spans is None
+            else tuple(Span(s["start"], s["end"], s["label"], slice=s["slice"]) for s in spans),
             labels=None if labels is None else tuple(labels),
             target=row["target"],
         )
@@ -136,11 +146,12 @@ class EncodedTable(Sequence[EncodedDocument]):
                 lengths.append(end - start)
         return lengths
 
-    def __getitem__(self, index):  # type: ignore[override]
+    def __getitem__(self, index):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         document, row = self.documents[index], self._table[index]
         windows = _numbers(row["windows"])
+        start, end, own_start, own_end = windows[1:].reshape(4, -1)
         tags = row["tags"].combine_chunks()
         lost = row["lost"].to_pylist()[0]
         return EncodedDocument(
@@ -149,7 +160,7 @@ class EncodedTable(Sequence[EncodedDocument]):
             token_ids=_numbers(row["token_ids"]),
             token_word=_numbers(row["token_word"]),
             first_token=_numbers(row["first_token"]),
-            windows=Windows(*windows[1:].reshape(4, -1), num_tokens=int(windows[0])),
+            windows=Windows(start, end, own_start, own_end, int(windows[0])),
             tags=None if tags.null_count else _numbers(row["tags"]),
             lost=tuple(LostSpan((document.spans or ())[item["span"]], item["reason"]) for item in lost),
         )
@@ -180,11 +191,21 @@ def _write_documents(documents: Iterable[Document], folder: Path) -> Dataset:
             num_rows += 1
             spans = None if document.spans is None else [_span_row(span) for span in document.spans]
             labels = None if document.labels is None else list(document.labels)
-            yield {"id": document.id, "text": document.text, "spans": spans, "labels": labels, "target": document.target}
+            yield {
+                "id": document.id,
+                "text": document.text,
+                "spans": spans,
+                "labels": labels,
+                "target": document.target,
+            }
 
     try:
         return Dataset.from_generator(
-            rows, features=DOCUMENT_FEATURES, cache_dir=str(folder), fingerprint=folder.parent.name, writer_batch_size=_WRITER_ROWS
+            rows,
+            features=DOCUMENT_FEATURES,
+            cache_dir=str(folder),
+            fingerprint=folder.parent.name,
+            writer_batch_size=_WRITER_ROWS,
         )
     except DatasetGenerationError as error:
         raise error.__cause__ or error from None
@@ -202,7 +223,9 @@ def _span_row(span: Span) -> dict[str, Any]:
     return {"start": span.start, "end": span.end, "label": span.label, "slice": span.slice}
 
 
-def store_encoded(documents: DocumentTable, preprocessor: Preprocessor, cache_dir: Path, num_proc: int = 1) -> EncodedTable:
+def store_encoded(
+    documents: DocumentTable, preprocessor: Preprocessor, cache_dir: Path, num_proc: int = 1
+) -> EncodedTable:
     """Encode documents into the cache, unless they stand there already.
 
     Args:

@@ -97,7 +97,9 @@ def training_table(
             seconds = sum(_train_step(encoder, batch) for batch in made)
             if repeat:
                 speeds[row].append(sum(len(batch.input_ids) for batch in made) / seconds)
-    table = Table(title=f"Training step, {name}: {len(chosen)} windows of {lengths[chosen].mean():.0f} tokens on average")
+    table = Table(
+        title=f"Training step, {name}: {len(chosen)} windows of {lengths[chosen].mean():.0f} tokens on average"
+    )
     for column in ("rows", "fill", "tokens/s", "ratio"):
         table.add_column(column, justify="left" if column == "rows" else "right")
     first = statistics.median(speeds["padded, unsorted"])
@@ -127,7 +129,9 @@ def inference_table(documents: Sequence[Document], folder: str) -> Table:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForTokenClassification.from_pretrained(folder, dtype=torch.float32).eval()
     labels = tuple(dict.fromkeys(tag[2:] for tag in model.config.id2label.values() if tag != "O"))
-    tagger = pipeline("token-classification", model=model, tokenizer=tokenizer, stride=128, aggregation_strategy="simple")
+    tagger = pipeline(
+        "token-classification", model=model, tokenizer=tokenizer, stride=128, aggregation_strategy="simple"
+    )
     rows: dict[str, Callable[[Document], DocumentResult]] = {
         "pipeline, stride 128": lambda document: _piped(tagger, document),
         "longdoc, windows 512/128": _module(folder, labels, Windower(MAX_TOKENS, 128), AttentionConfig()).predict,
