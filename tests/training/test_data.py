@@ -57,14 +57,19 @@ def test_missing_splits_are_empty(tmp_path):
     assert list(data.test_dataloader()) == []
 
 
+def test_a_window_longer_than_the_budget_is_a_batch_of_its_own(tmp_path):
+    data = DocumentDataModule(little.corpus(), little.preprocessor(), max_tokens_per_batch=1, cache_dir=tmp_path)
+    batches = list(data.train_dataloader())
+    assert {batch.num_windows for batch in batches} == {1}
+    assert len(batches) == sum(len(document.windows) for document in data.encoded("train"))
+
+
 def test_refusals(tmp_path):
     splits, prepared = little.corpus(), little.preprocessor()
     with pytest.raises(ConfigError, match=r"expected train, dev and test, got \['validation'\]"):
         DocumentDataModule({"validation": []}, prepared, cache_dir=tmp_path)
     with pytest.raises(DataError, match="split train: 1 repeated document ids, the first is 'd0'"):
         DocumentDataModule({"train": [splits["train"][0], splits["train"][0]]}, prepared, cache_dir=tmp_path)
-    with pytest.raises(ConfigError, match=r"max_tokens_per_batch=31: expected at least one window, windows\.size_tokens=32"):
-        DocumentDataModule(splits, prepared, max_tokens_per_batch=31, cache_dir=tmp_path)
     for documents in ([], [Document("d", " \n", ())]):
         with pytest.raises(DataError, match="split train: expected at least one document with text"):
             DocumentDataModule({"train": documents}, prepared, cache_dir=tmp_path).train_dataloader()
