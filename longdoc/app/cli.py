@@ -13,7 +13,7 @@ from longdoc.errors import ConfigError, DataError, MissingExtra
 _HANDLERS = {
     "predict": "longdoc.app.predict:predict_command",
     "evaluate": "longdoc.app.predict:evaluate_command",
-    "inspect": "longdoc.app.inspect:run",
+    "inspect": "longdoc.app.inspect.command:run",
 }
 
 

@@ -130,7 +130,7 @@ def _json_lines(first: str, stream: Iterable[str], read_options: ReadOptions) ->
 
 def _checked(rows: Iterator[RawRow], options: Namespace) -> Iterator[Document]:
     report = ReadReport()
-    for item in check_rows(rows, STDIN, ReadOptions(_fields(options)), set()):
+    for _, item in check_rows(rows, STDIN, ReadOptions(_fields(options)), set()):
         if isinstance(item, Document):
             report.num_documents += 1
             yield item

@@ -2,89 +2,53 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from functools import partial
 from pathlib import Path
 
+import torch
+from rich import box
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+from transformers import AutoConfig, AutoModel
 
-from longdoc.app.inspect.console import print_report
-from longdoc.app.inspect.page import render_page
-from longdoc.app.inspect.report import CorpusReport, TokenCounter
-from longdoc.app.inspect.statistics import Duplicates, PartStatistics, measure
+from longdoc.app.inspect.advice import advise, findings
+from longdoc.app.inspect.page import Table, render_page, tables
+from longdoc.app.inspect.statistics import CorpusReport, Finding, Statistics, clean, find_copies_, measure
 from longdoc.errors import ConfigError
+from longdoc.models.encoder import input_limit, load_tokenizer
+from longdoc.models.scratch import train_tokenizer
 from longdoc.text.documents import Document
-from longdoc.text.formats import READERS, BadRow, DocumentSource, Repair, read, read_splits
-from longdoc.text.formats.base import RawRow, check_rows
-from longdoc.text.formats.splits import SPLIT_NAMES
+from longdoc.text.formats import DocumentSource, Repair, read, read_splits
+from longdoc.text.formats.splits import named_parts
 from longdoc.text.preprocess import Preprocessor
-from longdoc.text.tokens import WordTokenizer
 from longdoc.text.windows import Windower
 
 WINDOW_TOKENS = 512
 OVERLAP_TOKENS = 128
 TOKENIZER_CHARS = 4_000_000
-WHOLE = "all"
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """Add ``inspect`` to the subcommands of a parser; ``run`` takes what it parsed."""
-    parser = subparsers.add_parser(
-        "inspect",
-        help="what a corpus holds, what truncation would lose, and which strategy that suggests",
-        description="Read a corpus before any training: lengths, what lies beyond one window, entities against window "
-        "and overlap, labels, duplicates, rows that cannot be used, and what that suggests.",
-    )
-    parser.add_argument("data", metavar="DATA", help="folder with train, dev and test, or one file")
-    parser.add_argument("--model", metavar="NAME", help="encoder whose tokenizer counts: hub name or folder")
-    parser.add_argument("--html", metavar="PAGE.html", type=Path, help="write a page with histograms, too")
-    parser.add_argument("--format", default="auto", choices=("auto", *READERS), help="of the files (default: detected)")
-    parser.add_argument(
-        "--field",
-        action="append",
-        default=[],
-        metavar="OURS=THEIRS",
-        help="a field by its name in the files, as text=body",
-    )
-    parser.add_argument(
-        "--window", type=int, metavar="TOKENS", help=f"default: {WINDOW_TOKENS}, or what the encoder takes"
-    )
-    parser.add_argument("--overlap", type=int, metavar="TOKENS", help=f"default: {OVERLAP_TOKENS}")
-    return parser
+SHOWN_ROWS = 40
+SHOWN_FINDINGS = 5
 
 
 def run(args: argparse.Namespace) -> int:
-    """Inspect a corpus.
-
-    Args:
-        args: As the parser of ``add_parser`` gives them.
-
-    Returns:
-        0, or 1 if not one document can be used.
-
-    Raises:
-        ConfigError: If the model cannot be loaded or the windows cannot work with it.
-        DataError: If there is nothing to read.
-    """
+    """Inspect a corpus; returns 0, or 1 if not one document can be used."""
     if args.html is not None and not args.html.absolute().parent.is_dir():
         raise ConfigError(f"--html {args.html}: the folder {args.html.absolute().parent} does not exist")
-    fields = _fields(args.field)
+    fields: dict[str, str | int] = {}
+    for pair in args.field:
+        ours, _, theirs = pair.partition("=")
+        if not theirs:
+            raise ConfigError(f"--field {pair!r}: expected OURS=THEIRS, as in --field text=body")
+        fields[ours] = theirs
     with Console(stderr=True).status("") as status:
         report = inspect_corpus(args.data, args.model, args.format, fields, args.window, args.overlap, status.update)
     print_report(report, Console())
     if args.html is not None:
-        args.html.write_text(render_page(report), encoding="utf-8", errors="backslashreplace")
+        args.html.write_text(render_page(report), encoding="utf-8")
         Console(stderr=True, soft_wrap=True).print(f"page: {args.html}", markup=False, highlight=False)
-    return 0 if report.all.num_documents else 1
-
-
-def _fields(pairs: list[str]) -> dict[str, str | int]:
-    fields: dict[str, str | int] = {}
-    for pair in pairs:
-        ours, found, theirs = pair.partition("=")
-        if not found or not theirs:
-            raise ConfigError(f"--field {pair!r}: expected OURS=THEIRS, as in --field text=body")
-        fields[ours] = theirs
-    return fields
+    return 0 if report.whole.num_documents else 1
 
 
 def inspect_corpus(
@@ -107,124 +71,117 @@ def inspect_corpus(
         overlap: Tokens that windows share; None takes 128, or a quarter of a window under 512.
         tell: Called with what is being done.
     """
-    sources, notes = open_parts(path, format, fields)
+    sources = open_parts(path, format, fields)
+    limit, limit_source = None, "no limit"
     tell("tokenizer ...")
-    tokenizer, counter = _token_counter(model, sources)
-    size = min(WINDOW_TOKENS, counter.limit or WINDOW_TOKENS) if window is None else window
+    if model is None:
+        tokenizer = train_tokenizer(_sample(next(iter(sources.values())), TOKENIZER_CHARS))
+        counted = (
+            f"no --model given: tokens of a tokenizer trained on the first {TOKENIZER_CHARS // 1_000_000} million "
+            f"characters ({tokenizer.vocab_size:,} pieces), as model=scratch would use; another tokenizer may well "
+            "count some 20 % more or fewer"
+        )
+    else:
+        tokenizer, counted = load_tokenizer(model), f"tokens of {model}"
+        limit, limit_source = encoder_limit(model)
+    size = min(WINDOW_TOKENS, limit or WINDOW_TOKENS) if window is None else window
     windower = Windower(size, min(OVERLAP_TOKENS, size // 4) if overlap is None else overlap)
-    windower.check(tokenizer.num_special, counter.limit, counter.limit_source)
+    windower.check(tokenizer.num_special, limit, limit_source)
     preprocessor = Preprocessor(tokenizer, windower)
-    parts, duplicates = {}, Duplicates()
+    parts: dict[str, Statistics] = {}
+    seen: dict[str | bytes, tuple[str, str]] = {}
     for name, source in sources.items():
-        part = parts[name] = PartStatistics()
-        for item, where in located(source, Path(path)):
+        part = parts[name] = Statistics()
+        for (file, line), item in source.items():
+            where = f"{file.relative_to(path) if Path(path).is_dir() else file.name}:{line}"
             if isinstance(item, Document):
-                part.add(item, measure(item, preprocessor), where)
-                duplicates.add(name, item, where)
+                part.add_(measure(item, preprocessor, where))
+                find_copies_(part, item, name, where, seen)
                 tell(f"{name}: {part.num_documents:,} documents")
             else:
-                (part.repairs if isinstance(item, Repair) else part.bad_rows).add(where, item.reason)
-    formats = tuple(dict.fromkeys(kind for source in sources.values() for _, kind in source.files))
-    return CorpusReport(path, formats, counter, preprocessor, parts, duplicates, notes)
+                (part.repairs if isinstance(item, Repair) else part.bad_rows).append(Finding(where, item.reason))
+    formats = dict.fromkeys(kind for source in sources.values() for _, kind in source.files)
+    room = size - tokenizer.num_special
+    notes = [
+        f"Read as {', '.join(formats)}. Lengths: {counted}.",
+        f"A window of {size:,} tokens holds {room:,} of text; neighbours share {windower.overlap_tokens:,}."
+        + (f" The encoder takes {limit:,} ({limit_source})." if limit is not None else ""),
+    ]
+    if "all" in parts:
+        notes.append("No parts named train, dev and test: training sets a tenth apart for each of dev and test.")
+    return CorpusReport(path, model, limit, size, room, windower.overlap_tokens, parts, notes)
 
 
 def open_parts(
     path: str, format: str = "auto", fields: Mapping[str, str | int] | None = None
-) -> tuple[dict[str, DocumentSource], tuple[str, ...]]:
-    """Open the parts of a corpus as they stand on disk, and say what training would do where some are missing.
-
-    Args:
-        path: Folder or file.
-        format: Of the files.
-        fields: Our field name -> the file's name.
-    """
-    folder = Path(path)
-    spellings = {spelling for names in SPLIT_NAMES.values() for spelling in names}
-    if not folder.is_dir() or not any({e.name.lower(), e.stem.lower()} & spellings for e in folder.iterdir()):
-        note = (
-            "No parts named train, dev and test: training sets a tenth of the documents apart for each of dev and test."
-        )
-        return {WHOLE: read(path, format, fields, on_error="skip")}, (note,)
-    sources = read_splits(path, format, fields, on_error="skip")
-    notes = []
-    if "dev" in sources and sources["dev"].keeps is not None:
-        notes.append("There is no dev part: a tenth of train is set apart for it, as in training.")
-    if "train" not in sources:
-        notes.append("There is no train part.")
-    if "test" not in sources:
-        notes.append("There is no test part: nothing would measure the result.")
-    return sources, tuple(notes)
+) -> dict[str, DocumentSource]:
+    """Open train, dev and test, or ``all`` where no file or folder has such a name."""
+    if Path(path).is_dir() and named_parts(Path(path), format):
+        return read_splits(path, format, fields, on_error="skip")
+    return {"all": read(path, format, fields, on_error="skip")}
 
 
-def located(source: DocumentSource, root: Path) -> Iterator[tuple[Document | BadRow, str]]:
-    """Go through a source once and say in which file and line each document, bad row or repair stands.
-
-    Args:
-        source: Opened files.
-        root: Folder or file that was asked for; paths are given from there.
-    """
-    seen: set[str] = set()
-    latest: list[RawRow] = []
-
-    def watched(rows: Iterator[RawRow]) -> Iterator[RawRow]:
-        for row in rows:
-            latest[:] = [row]
-            yield row
-
-    for path, kind in source.files:
-        for item in check_rows(watched(READERS[kind](path, source.options)), path, source.options, seen):
-            if source.keeps is not None and not source.keeps(str(item.id)):
-                continue
-            if isinstance(item, BadRow):
-                yield item, f"{_from(root, Path(item.file))}:{item.line}"
-            else:
-                yield item, f"{_from(root, latest[0].file or path)}:{latest[0].line}"
+def encoder_limit(name: str) -> tuple[int | None, str]:
+    """Find the longest input of an encoder and where that limit comes from; no weights are read."""
+    try:
+        config = AutoConfig.from_pretrained(name)
+        with torch.device("meta"):
+            return input_limit(AutoModel.from_config(config))
+    except (OSError, ValueError) as error:
+        message = f"--model {name!r}: expected a folder with config.json, or a name on the hub ({error})"
+        raise ConfigError(message) from error
 
 
-def _from(root: Path, file: Path) -> str:
-    return str(file.relative_to(root)) if root.is_dir() and file.is_relative_to(root) else file.name
+def _sample(source: DocumentSource, num_chars: int) -> Iterator[str]:
+    for _, item in source.items():
+        if isinstance(item, Document):
+            yield item.text[:num_chars]
+            num_chars -= len(item.text)
+        if num_chars <= 0:
+            return
 
 
-def _token_counter(model: str | None, sources: Mapping[str, DocumentSource]) -> tuple[WordTokenizer, TokenCounter]:
-    """Load the tokenizer and the limit of an encoder, or train the tokenizer that training from scratch would use."""
-    # These load torch, which ``longdoc --help`` need not wait for.
-    from longdoc.app.inspect.encoders import encoder_limit, load_tokenizer, train_tokenizer
+def print_report(report: CorpusReport, console: Console) -> None:
+    """Print all tables, then what they suggest, to a console of 80 columns or more."""
+    say = partial(console.print, markup=False, highlight=False)
+    say(clean(report.path), style="bold")
+    say("\n".join(map(clean, report.notes)), "")
+    for table in tables(report):
+        say(_rich(table), "")
+    for title, to_do, found in findings(report.whole):
+        say(title, style="bold")
+        say(to_do)
+        for where, reason in found[:SHOWN_FINDINGS]:
+            say(Padding(Text(f"{clean(where)}: {clean(reason)}"), (0, 0, 0, 2)))
+        if len(found) > SHOWN_FINDINGS:
+            say(f"  and {len(found) - SHOWN_FINDINGS:,} more; the page of --html lists them", style="dim")
+        say()
+    if not report.whole.num_documents:
+        say("No document can be used.", style="bold red")
+        return
+    advice = advise(report)
+    say("What this suggests", style="bold")
+    say(Padding(Text(advice.headline, style="bold green"), (0, 0, 0, 2)))
+    for note in advice.notes:
+        say(Padding(Text(f"- {note}"), (0, 0, 0, 2)))
+    if advice.command is not None:
+        say(f"\n  {clean(advice.command)}", style="bold", soft_wrap=True)
 
-    if model is not None:
-        tokenizer = load_tokenizer(model)
-        limit, limit_source = encoder_limit(model)
-        return tokenizer, TokenCounter(model, f"tokens of {model}", limit, limit_source)
-    chosen = (sources["train"],) if "train" in sources else sources.values()
-    items = chain.from_iterable(source.items() for source in chosen)
-    sample = Sample((item for item in items if isinstance(item, Document)), TOKENIZER_CHARS)
-    tokenizer = train_tokenizer(sample)
-    which = "the training texts" if "train" in sources else "these texts"
-    cut = f"the first {TOKENIZER_CHARS // 1_000_000} million characters of " if sample.is_cut else ""
-    return tokenizer, TokenCounter(
-        None,
-        f"no --model given: tokens of a tokenizer trained on {cut}{which} ({tokenizer.vocab_size:,} pieces), "
-        "as model=scratch would use; another tokenizer may well count some 20 % more or fewer",
-    )
+
+def _rich(table: Table) -> RichTable:
+    shown = RichTable(title=table.title, title_justify="left", title_style="bold", min_width=len(table.title))
+    shown.box, shown.pad_edge, shown.show_edge, shown.padding = box.SIMPLE_HEAD, False, False, (0, 0, 0, 1)
+    for i, column in enumerate(table.columns):
+        shown.add_column(column, justify="right" if i else "left", overflow="fold")
+    for name, *cells in table.rows[:SHOWN_ROWS]:
+        shown.add_row(Text(clean(str(name))), *map(_narrow, cells), style="dim" if name == "total" else "")
+    if len(table.rows) > SHOWN_ROWS:
+        shown.caption = f"and {len(table.rows) - SHOWN_ROWS:,} more"
+    return shown
 
 
-class Sample:
-    """The texts of documents up to a number of characters.
-
-    Args:
-        documents: Gone through once, no further than needed.
-        num_chars: Where to stop.
-    """
-
-    def __init__(self, documents: Iterator[Document], num_chars: int) -> None:
-        self.documents = documents
-        self.num_chars = num_chars
-        self.is_cut = False
-
-    def __iter__(self) -> Iterator[str]:
-        left = self.num_chars
-        for document in self.documents:
-            self.is_cut = len(document.text) > left
-            yield document.text[:left]
-            left -= len(document.text)
-            if self.is_cut:
-                return
+def _narrow(cell: int | str) -> str:
+    """A number in six characters at most, so that the tables fit into 80 columns."""
+    if isinstance(cell, str) or cell < 100_000:
+        return cell if isinstance(cell, str) else f"{cell:,}"
+    return f"{cell / 1e3:.0f}k" if cell < 999_500 else f"{cell / 1e6:.1f}M"

@@ -1,245 +1,188 @@
-"""The report of a corpus as one page that needs neither script nor network. All that comes from the data is escaped."""
+"""The tables of a report, and the page that shows them. It needs neither script nor network, and escapes all data."""
 
 import html
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from string import Template
+from typing import Literal
 
-from longdoc.app.inspect.advice import advise
-from longdoc.app.inspect.charts import Mark, histogram
-from longdoc.app.inspect.console import finding_lists, rows_of
-from longdoc.app.inspect.report import CorpusReport, clean, count, percent
-from longdoc.app.inspect.statistics import Findings, PartStatistics, spread
-from longdoc.app.inspect.style import STYLE
+from longdoc.app.inspect.advice import advise, findings
+from longdoc.app.inspect.statistics import CorpusReport, Statistics, clean, histogram, percent, spread
 
-SHOWN_LABELS = 200
-_TEXT_BINS, _ENTITY_BINS = 3, 1
+SHOWN_ROWS = 200
+TEXT_BINS_PER_OCTAVE, ENTITY_BINS_PER_OCTAVE = 2, 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for the console and the page.
+
+    Args:
+        title: What it shows.
+        columns: Heads; a line feed says where one may be broken.
+        rows: A name, then numbers or text.
+        bars: For the page, a bar for each row: its length from 0 to 1, and whether it has the second colour.
+        note: What there is to know about it.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[int | str]]
+    bars: Sequence[tuple[float, bool]] = ()
+    note: str = ""
+
+
+def tables(report: CorpusReport) -> list[Table]:
+    """The figures of all parts, and of the whole where there are several."""
+    whole = report.whole
+    parts = [*report.parts.items(), *([("total", whole)] if len(report.parts) > 1 else [])]
+    columns = ["part", "documents", *(f"{i}\n{k}" for i in ("words", "tokens") for k in ("median", "90 %", "max"))]
+    rows = [(name, part.num_documents, *spread(part.words), *spread(part.tokens)) for name, part in parts]
+    shown = [Table("Lengths", columns, rows)]
+    columns = ["part", "documents", "text", "entities", "windows\nin all", "tokens read\nper token"]
+    title = f"Beyond the first {report.window:,} tokens: what truncation loses"
+    shown.append(Table(title, columns, [(name, *_beyond(part)) for name, part in parts]))
+    if whole.entities:
+        columns = ["part", "number", "median", "90 %", "max", "over\noverlap", "over\nwindow", "in no\nwindow"]
+        rows = [(name, *_against_windows(part, report)) for name, part in parts]
+        shown.append(
+            Table("Entities in tokens, against the windows", [*columns, "not\naligned", "over-\nlapping"], rows)
+        )
+        shown.append(_labels("Entities by label", report, "entities"))
+    return [*shown, _labels("Documents by label", report, "classes")] if whole.classes else shown
+
+
+def _beyond(part: Statistics) -> tuple[int | str, ...]:
+    text = sum(part.tokens)
+    return (
+        percent(part.num_cut, part.num_documents),
+        percent(text - sum(part.tokens_read), text),
+        percent(part.entities_beyond.total(), part.entities.total()),
+        part.num_windows,
+        f"{part.num_window_tokens / text:.2f}" if text else "-",
+    )
+
+
+def _against_windows(part: Statistics, report: CorpusReport) -> tuple[int | str, ...]:
+    longer = [sum(n > size for n in part.entity_tokens) for size in (report.overlap, report.room)]
+    lost = part.num_in_no_window, len(part.unalignable), len(part.overlapping)
+    return part.entities.total(), *spread(part.entity_tokens), *longer, *lost
+
+
+def _labels(title: str, report: CorpusReport, kind: Literal["entities", "classes"]) -> Table:
+    columns, rows = ["label", *report.parts], []
+    whole: list[tuple[str, int]] = getattr(report.whole, kind).most_common()
+    for label, number in whole:
+        rows.append([label, *(getattr(part, kind)[label] for part in report.parts.values())])
+        if kind == "entities":
+            rows[-1].append(percent(report.whole.entities_beyond[label], number))
+    columns += [f"beyond {report.window:,}"] if kind == "entities" else []
+    return Table(title, columns, rows, [(number / whole[0][1], False) for _, number in whole])
+
+
+def histograms(report: CorpusReport) -> list[Table]:
+    """Lengths of documents around the window, and of entities around the overlap."""
+    cut = f"longer than a window of {report.window:,} tokens: truncation cuts them"
+    shown = [_lengths("documents", report.whole.tokens, report.room, TEXT_BINS_PER_OCTAVE, cut)]
+    if report.whole.entities:
+        border, name = (report.overlap, "overlap") if report.overlap else (report.room, "window")
+        cut = f"longer than the {name} of {border:,} tokens: windows may cut them"
+        shown.append(_lengths("entities", report.whole.entity_tokens, border, ENTITY_BINS_PER_OCTAVE, cut))
+    return shown
+
+
+def _lengths(what: str, values: Sequence[int], border: int, bins_per_octave: int, cut: str) -> Table:
+    bins = histogram(values, border, bins_per_octave)
+    most = max(number for _, _, number in bins)
+    rows = [(f"{low:,} to {high:,}" if low < high else f"{low:,}", number) for low, high, number in bins]
+    bars = [(number / most, high > border) for _, high, number in bins]
+    return Table(f"Lengths of {what}", ("tokens", what), rows, bars, f"In the second colour: {cut}.")
 
 
 def render_page(report: CorpusReport) -> str:
-    """Write the page.
-
-    Args:
-        report: What was found.
-    """
-    whole = report.all
-    sections = [_head(report, whole)]
-    if whole.num_documents:
-        sections += [_advice(report), _lengths(report, whole), _beyond(report)]
-        sections += [_entities(report, whole)] if whole.entities else []
-        sections += _labels(report, whole)
-    sections += [_findings(title, findings) for title, findings in finding_lists(report, whole)]
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="color-scheme" content="light dark"><title>{_escaped(report.path)} - longdoc inspect</title>'
-        f"<style>{STYLE}</style></head><body><main>{''.join(sections)}</main></body></html>\n"
-    )
+    """Write the page."""
+    sections = [f"<p class=note>{_data(note)}</p>" for note in report.notes]
+    if report.whole.num_documents:
+        sections += [_advice(report), *map(_table, histograms(report) + tables(report))]
+    sections += _findings(report)
+    return _PAGE.substitute(path=html.escape(clean(report.path)), body="\n".join(sections))
 
 
-def _escaped(text: str) -> str:
-    return html.escape(clean(text))
-
-
-def _data(text: str) -> str:
+def _data(text: object) -> str:
     """Text from the data: escaped, and kept from turning its neighbours around if it runs from right to left."""
-    return f"<bdi>{_escaped(text)}</bdi>"
-
-
-def _head(report: CorpusReport, whole: PartStatistics) -> str:
-    limit = report.counter.limit
-    takes = f" The encoder takes {limit:,} ({_escaped(report.counter.limit_source)})." if limit is not None else ""
-    facts = [
-        (f"{whole.num_documents:,}", "documents"),
-        (_median(whole.tokens), "tokens in the median document"),
-        (
-            percent(sum(whole.tokens) - sum(whole.tokens_read), sum(whole.tokens)),
-            f"of the text beyond {report.window:,} tokens",
-        ),
-    ]
-    if whole.entities:
-        facts.append(
-            (
-                percent(whole.entities_beyond.total(), whole.entities.total()),
-                f"of {whole.entities.total():,} entities beyond",
-            )
-        )
-    elif whole.classes:
-        facts.append((f"{len(whole.classes):,}", "classes"))
-    cards = "".join(f"<div class=card><b>{number}</b><span>{words}</span></div>" for number, words in facts)
-    notes = "".join(f"<p class=note>{_escaped(note)}</p>" for note in report.notes)
-    return (
-        f"<header><h1>{_data(report.path)}</h1>"
-        f"<p class=note>Read as {_escaped(', '.join(report.formats))}. Lengths: {_data(report.counter.description)}. "
-        f"A window of {report.window:,} tokens holds {report.room:,} of text and {report.num_special} special ones; "
-        f"neighbours share {report.overlap:,}.{takes}</p>{notes}</header><div class=cards>{cards}</div>"
-    )
-
-
-def _median(values: Sequence[int]) -> str:
-    found = spread(values)
-    return "-" if found is None else f"{found[0]:,}"
+    return f"<bdi>{html.escape(clean(str(text)))}</bdi>"
 
 
 def _advice(report: CorpusReport) -> str:
     advice = advise(report)
-    reasons = "".join(f"<li>{_escaped(reason)}</li>" for reason in advice.reasons)
-    faults = "".join(f"<li>{_escaped(fault)}</li>" for fault in advice.faults)
-    command = (
-        "" if advice.command is None else f"<p>Where to begin:</p><pre><code>{_escaped(advice.command)}</code></pre>"
-    )
+    command = "" if advice.command is None else f"<p>Where to begin:</p><pre>{_data(advice.command)}</pre>"
     return (
-        f"<section class=verdict><h2>What this suggests</h2><p class=headline>{_escaped(advice.headline)}</p>"
-        + (f"<ul>{reasons}</ul>" if reasons else "")
-        + command
-        + (f"<h3>To look at in the data</h3><ul class=faults>{faults}</ul>" if faults else "")
-        + "</section>"
+        f"<section class=verdict><h2>What this suggests</h2><p><b>{_data(advice.headline)}</b></p>"
+        f"{_list(map(_data, advice.notes))}{command}</section>"
     )
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells are HTML already; the first of a row is its head, the class of the row goes by the name ``total``."""
-    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
-    body = "".join(
-        f'<tr{" class=total" if row[0] == "total" else ""}><th scope="row">{row[0]}</th>'
-        + "".join(f"<td>{cell}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    return f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-
-
-def _three(values: Sequence[int]) -> list[str]:
-    found = spread(values)
-    return ["-"] * 3 if found is None else [f"{value:,}" for value in found]
-
-
-def _lengths(report: CorpusReport, whole: PartStatistics) -> str:
-    mark = Mark(report.room, f"window {report.window:,}")
-    cut = f"{whole.num_cut_documents:,} of {whole.num_documents:,}"
-    title = f"Histogram of document lengths in tokens; {cut} are longer than the window"
-    chart = histogram(whole.tokens, [mark], report.room, _TEXT_BINS, "documents", title)
-    columns = ("part", "documents", "words, median", "90 %", "max", "tokens, median", "90 %", "max")
-    rows = [
-        [name, f"{part.num_documents:,}", *_three(part.words), *_three(part.tokens)] for name, part in rows_of(report)
-    ]
-    caption = _key("Documents that fit into one window", "longer ones, which truncation cuts")
-    return f"<section><h2>Lengths</h2>{_figure(chart, caption)}{_table(columns, rows)}</section>"
-
-
-def _figure(chart: str, caption: str) -> str:
-    return f"<figure>{chart}<figcaption>{caption}</figcaption></figure>"
-
-
-def _key(first: str, second: str) -> str:
-    return f"<span><i class=bar></i>{first}</span> <span><i class=lost></i>{second}</span>"
-
-
-def _beyond(report: CorpusReport) -> str:
-    tagged = bool(report.all.entities)
-    entities = ["entities"] if tagged else []
-    columns = ["part", "documents", "text", *entities, "windows in all", "tokens read per token"]
-    rows = []
-    for name, part in rows_of(report):
-        text = sum(part.tokens)
-        rows.append(
-            [
-                name,
-                percent(part.num_cut_documents, part.num_documents),
-                percent(text - sum(part.tokens_read), text),
-                *([percent(part.entities_beyond.total(), part.entities.total())] if tagged else []),
-                f"{part.num_windows:,}",
-                f"{part.num_window_tokens / text:.2f}" if text else "-",
-            ]
+def _findings(report: CorpusReport) -> Iterator[str]:
+    for title, to_do, found in findings(report.whole):
+        items = _list(f"<code>{_data(where)}</code> {_data(reason)}" for where, reason in found[:SHOWN_ROWS])
+        yield (
+            f"<section><details open><summary>{title}</summary><p>{to_do}</p>{items}{_more(found)}</details></section>"
         )
-    lead = (
-        f"<p class=note>Share that lies beyond the first {report.window:,} tokens of its document, and what "
-        "overlapping windows cost instead.</p>"
+
+
+def _list(items: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
+
+
+def _more(rows: Sequence[object]) -> str:
+    return f"<p class=note>and {len(rows) - SHOWN_ROWS:,} more</p>" if len(rows) > SHOWN_ROWS else ""
+
+
+def _table(table: Table) -> str:
+    heads = [column.replace("-\n", "").replace("\n", " ") for column in table.columns]
+    heads[1:1] = [""] if table.bars else []
+    body = []
+    for i, (name, *cells) in enumerate(table.rows[:SHOWN_ROWS]):
+        bar = _bar(*table.bars[i]) if table.bars else ""
+        numbers = "".join(f"<td>{cell:,}</td>" if isinstance(cell, int) else f"<td>{cell}</td>" for cell in cells)
+        body.append(f"<tr><th scope=row>{_data(name)}</th>{bar}{numbers}</tr>")
+    head = "".join(f"<th scope=col>{head}</th>" for head in heads)
+    return (
+        f"<section><h2>{table.title}</h2><p class=note>{table.note}</p><div class=scroll><table><thead><tr>{head}</tr>"
+        f"</thead><tbody>{''.join(body)}</tbody></table></div>{_more(table.rows)}</section>"
     )
-    return f"<section><h2>What truncation loses</h2>{lead}{_table(columns, rows)}</section>"
 
 
-def _entities(report: CorpusReport, whole: PartStatistics) -> str:
-    marks = [Mark(report.overlap, f"overlap {report.overlap:,}")] if report.overlap else []
-    marks.append(Mark(report.room, f"window {report.window:,}"))
-    chart = histogram(
-        whole.entity_tokens, marks, marks[0].value, _ENTITY_BINS, "entities", "Histogram of entity lengths in tokens"
-    )
-    columns = (
-        "part",
-        "entities",
-        "tokens, median",
-        "90 %",
-        "max",
-        "over the overlap",
-        "over a window",
-        "whole in no window",
-        "not aligned",
-        "overlapping",
-    )
-    rows = []
-    for name, part in rows_of(report):
-        numbers = (
-            sum(n > report.overlap for n in part.entity_tokens),
-            sum(n > report.room for n in part.entity_tokens),
-            part.num_in_no_window,
-            part.unalignable.count,
-            part.num_lost_outermost,
-        )
-        rows.append([name, f"{part.entities.total():,}", *_three(part.entity_tokens), *(f"{n:,}" for n in numbers)])
-    fits = "overlap, and so are whole in some window wherever they stand" if report.overlap else "window"
-    caption = _key(f"Entities that fit into the {fits}", "longer ones")
-    return f"<section><h2>Entities against the windows</h2>{_figure(chart, caption)}{_table(columns, rows)}</section>"
+def _bar(length: float, is_second: bool) -> str:
+    kind = "bar second" if is_second else "bar"
+    return f'<td class=chart><div class="{kind}" style="width:{100 * length:.1f}%"></div></td>'
 
 
-def _labels(report: CorpusReport, whole: PartStatistics) -> list[str]:
-    sections = []
-    parts = report.parts.values()
-    if whole.entities:
-        beyond = {label: percent(whole.entities_beyond[label], number) for label, number in whole.entities.items()}
-        sections.append(
-            _label_section("Entities by label", report, whole.entities, [part.entities for part in parts], beyond)
-        )
-    if whole.classes:
-        sections.append(
-            _label_section("Documents by label", report, whole.classes, [part.classes for part in parts], {})
-        )
-    return sections
-
-
-def _label_section(
-    title: str, report: CorpusReport, everywhere: Counter[str], parts: list[Counter[str]], beyond: dict[str, str]
-) -> str:
-    most = max(everywhere.values())
-    columns = ["label", "", *report.parts, *([f"beyond {report.window:,}"] if beyond else [])]
-    rows = []
-    for label, number in everywhere.most_common(SHOWN_LABELS):
-        counts = [f"{part[label]:,}" if part[label] else '<b class=none title="none">0</b>' for part in parts]
-        bar = _bar([part[label] / most for part in parts], number)
-        rows.append([_data(label), bar, *counts, *([beyond[label]] if beyond else [])])
-    names = list(report.parts)
-    legend = (
-        "".join(f"<span><i class=part{i}></i>{name}</span>" for i, name in enumerate(names)) if len(names) > 1 else ""
-    )
-    rest = len(everywhere) - SHOWN_LABELS
-    more = f"<p class=note>and {count(rest, 'rarer label')}</p>" if rest > 0 else ""
-    return f"<section><h2>{title}</h2><p class=legend>{legend}</p>{_table(columns, rows)}{more}</section>"
-
-
-def _bar(shares: Sequence[float], number: int) -> str:
-    """A bar of stacked parts, in hundredths of the longest one."""
-    rects, at = [], 0.0
-    for i, length in enumerate(shares):
-        rects.append(f'<rect class="part{i}" x="{at:.2f}" y="0" width="{100 * length:.2f}" height="10"/>')
-        at += 100 * length
-    opening = f'<svg class=row viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{number:,}">'
-    return f"{opening}{''.join(rects)}</svg>"
-
-
-def _findings(title: str, findings: Findings) -> str:
-    items = "".join(f"<li><code>{_data(found.where)}</code> {_data(found.reason)}</li>" for found in findings.first)
-    more = findings.count - len(findings.first)
-    rest = f"<p class=note>and {more:,} more</p>" if more else ""
-    opened = " open" if findings.count <= 20 else ""
-    head = f"<summary>{title}: {findings.count:,}</summary>"
-    return f"<section><details{opened}>{head}<ul class=findings>{items}</ul>{rest}</details></section>"
+_PAGE = Template("""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>$path - longdoc inspect</title>
+<style>
+:root { color-scheme: light dark; --paper: #fbfbfa; --ink: #1c1f23; --soft: #5d646d; --line: #dfe2e6; --bar: #5b7fa6;
+  --second: #d0743c; }
+@media (prefers-color-scheme: dark) { :root { --paper: #16181b; --ink: #e6e8ea; --soft: #a0a7b0; --line: #34393f;
+  --bar: #6f9ac9; --second: #e28a52; } }
+body { max-width: 60rem; margin: 0 auto; padding: 1.5rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; -webkit-text-size-adjust: 100%; }
+section { margin-top: 2.5rem; }
+h1 { font-size: 1.6rem; line-height: 1.25; }
+h2, summary { font-size: 1.15rem; font-weight: 600; margin: 0 0 .5rem; }
+.note, thead th, code { color: var(--soft); font-size: .875rem; }
+.verdict, pre { border: 1px solid var(--line); border-radius: 8px; padding: 1rem 1.25rem; white-space: pre-wrap; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .35rem .6rem; text-align: right; border-bottom: 1px solid var(--line); vertical-align: bottom;
+  font-weight: 500; overflow-wrap: normal; }
+th:first-child { text-align: left; padding-left: 0; min-width: 6rem; max-width: 16rem; overflow-wrap: anywhere; }
+.chart { width: 45%; min-width: 5rem; vertical-align: middle; }
+.bar { height: .75rem; min-width: 1px; background: var(--bar); }
+.second { background: var(--second); }
+</style></head><body><h1><bdi>$path</bdi></h1>
+$body
+</body></html>
+""")

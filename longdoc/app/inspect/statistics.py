@@ -1,311 +1,264 @@
-"""What is counted: one document, one part of a corpus, all parts. No text is kept but short examples."""
+"""What a corpus holds in numbers: of a document, of a part, of all parts. No text is kept but short examples."""
 
-from array import array
+import operator
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 
-from longdoc.text.alignment import LostSpan, align, without_overlap
+from longdoc.text.alignment import align, without_overlap
 from longdoc.text.documents import Document, Span
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
 
-KEPT_FINDINGS = 200
 _SHOWN_CHARS = 40
+_BIDI_CONTROLS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something to look at in the data.
-
-    Args:
-        where: File and line.
-        reason: What is wrong there.
-    """
+class Finding(NamedTuple):
+    """Something to look at in the data: file and line, and what is wrong there."""
 
     where: str
     reason: str
 
 
 @dataclass
-class Findings:
-    """Findings of one kind: how many there were, and the first of them."""
-
-    count: int = 0
-    first: list[Finding] = field(default_factory=list)
-
-    def add(self, where: str, reason: str) -> None:
-        """Count one; keep it if there is room."""
-        self.count += 1
-        if len(self.first) < KEPT_FINDINGS:
-            self.first.append(Finding(where, reason))
-
-    def __add__(self, other: "Findings") -> "Findings":
-        return Findings(self.count + other.count, (self.first + other.first)[:KEPT_FINDINGS])
-
-
-@dataclass(frozen=True, slots=True)
-class EntityNumbers:
-    """One entity in tokens.
+class Statistics:
+    """Numbers of a document, of a part of a corpus or of all of it; lists hold one number a document or an entity.
 
     Args:
-        label: Its type.
-        num_tokens: Tokens of all words that it touches.
-        beyond: Whether it reaches past the first window, so that truncation loses it.
-        whole: Whether one window at least holds all of it.
+        words: Words of each document.
+        tokens: Tokens of each document, special ones not counted.
+        tokens_read: Tokens of each document in its first window: all that truncation leaves.
+        entity_tokens: Tokens of all words that an entity touches.
+        num_windows: Overlapping windows.
+        num_window_tokens: Tokens in them, special ones not counted.
+        num_cut: Documents longer than one window.
+        num_annotated: Documents with entities, labels or a target.
+        num_in_no_window: Entities that no window holds whole.
+        entities: Entities by label.
+        entities_beyond: Those that reach past the first window, so that truncation loses them.
+        classes: Documents by label.
     """
 
-    label: str
-    num_tokens: int
-    beyond: bool
-    whole: bool
-
-
-@dataclass(frozen=True)
-class DocumentNumbers:
-    """One document in numbers.
-
-    Args:
-        num_words: Words, as ``split_words`` counts them.
-        num_tokens: Tokens, special ones not counted.
-        num_read: Tokens in the first window: all that truncation leaves.
-        window_tokens: Tokens of each overlapping window, special ones not counted.
-        entities: Its gold entities; None without annotation.
-        unalignable: Entities that begin or end inside a word, with the reason.
-        overlapping: Entities that share words with a longer one at their place, and that one.
-        num_lost_longest_first: Entities lost under ``overlapping=longest_first``.
-    """
-
-    num_words: int
-    num_tokens: int
-    num_read: int
-    window_tokens: tuple[int, ...]
-    entities: tuple[EntityNumbers, ...] | None
-    unalignable: tuple[tuple[Span, str], ...] = ()
-    overlapping: tuple[tuple[Span, Span], ...] = ()
-    num_lost_longest_first: int = 0
-
-
-def measure(document: Document, preprocessor: Preprocessor) -> DocumentNumbers:
-    """Count one document.
-
-    Args:
-        document: With or without gold.
-        preprocessor: Its tokenizer counts, its windower cuts.
-    """
-    encoded = preprocessor(document)
-    windows = encoded.windows
-    first_only = replace(preprocessor.windower, mode="truncate", overlap_tokens=0)
-    num_read = first_only(encoded.token_word, preprocessor.tokenizer.num_special).num_covered
-    numbers = DocumentNumbers(
-        num_words=len(encoded.words),
-        num_tokens=len(encoded.token_ids),
-        num_read=num_read,
-        window_tokens=tuple((windows.end - windows.start).tolist()),
-        entities=None if document.spans is None else entity_numbers(encoded, num_read),
-    )
-    return _with_faults(numbers, document, encoded) if document.spans else numbers
-
-
-def entity_numbers(encoded: EncodedDocument, num_read: int) -> tuple[EntityNumbers, ...]:
-    """Measure the entities of a document against its windows, those that cannot be aligned included.
-
-    Args:
-        encoded: The document and its windows.
-        num_read: Tokens that truncation leaves.
-    """
-    words, windows = encoded.words, encoded.windows
-    at = np.flatnonzero(encoded.token_word >= 0)
-    last_token = np.zeros(len(words), dtype=np.int64)
-    np.maximum.at(last_token, encoded.token_word[at], at)
-    numbers = []
-    for span in encoded.document.spans or ():
-        first = int(np.searchsorted(words[:, 1], span.start, side="right"))
-        stop = int(np.searchsorted(words[:, 0], span.end, side="left"))
-        if stop <= first:  # blanks only: it has no words that a window could cut
-            numbers.append(EntityNumbers(span.label, 0, False, True))
-            continue
-        start, end = int(encoded.first_token[first]), int(last_token[stop - 1]) + 1
-        window = int(np.searchsorted(windows.start, start, side="right")) - 1
-        # The preprocessor calls an entity truncated if the first token of its last word is.
-        beyond = int(encoded.first_token[stop - 1]) >= num_read
-        numbers.append(EntityNumbers(span.label, end - start, beyond, bool(windows.end[window] >= end)))
-    return tuple(numbers)
-
-
-def _with_faults(numbers: DocumentNumbers, document: Document, encoded: EncodedDocument) -> DocumentNumbers:
-    aligned, unalignable = align(document, encoded.words)
-    kept, lost = without_overlap(aligned, "outermost", document.id)
-    _, lost_longest_first = without_overlap(aligned, "longest_first", document.id)
-    starts = [span.start for span, _, _ in kept]
-    partners = []
-    for item in lost:
-        # Kept spans do not overlap, so the one it met begins before its end and is the last to do so.
-        i = int(np.searchsorted(starts, item.span.end)) - 1
-        partners.append((item.span, kept[max(i, 0)][0]))
-    return replace(
-        numbers,
-        unalignable=tuple((item.span, _why_unalignable(item, document.text, encoded.words)) for item in unalignable),
-        overlapping=tuple(partners),
-        num_lost_longest_first=len(lost_longest_first),
-    )
-
-
-def _why_unalignable(lost: LostSpan, text: str, words: np.ndarray) -> str:
-    span = lost.span
-    for edge, verb in ((span.start, "begins"), (span.end, "ends")):
-        i = int(np.searchsorted(words[:, 1], edge, side="right"))
-        if i < len(words) and words[i, 0] < edge < words[i, 1]:
-            return f"{verb} inside the word {_shown(text, int(words[i, 0]), int(words[i, 1]))}"
-    return "begins or ends with blanks"
-
-
-def _shown(text: str, start: int, end: int) -> str:
-    cut = text[start : min(end, start + _SHOWN_CHARS)]
-    return repr(cut) + ("..." if end - start > _SHOWN_CHARS else "")
-
-
-@dataclass
-class PartStatistics:
-    """Numbers of one part of a corpus. Arrays hold one number a document or an entity.
-
-    Two of them add up to the statistics of both parts.
-    """
-
-    words: array = field(default_factory=lambda: array("q"))
-    tokens: array = field(default_factory=lambda: array("q"))
-    tokens_read: array = field(default_factory=lambda: array("q"))
-    entity_tokens: array = field(default_factory=lambda: array("q"))
+    words: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    tokens_read: list[int] = field(default_factory=list)
+    entity_tokens: list[int] = field(default_factory=list)
     num_windows: int = 0
     num_window_tokens: int = 0
-    num_cut_documents: int = 0
-    num_blank: int = 0
-    num_tagged: int = 0
-    num_classified: int = 0
-    num_targets: int = 0
+    num_cut: int = 0
+    num_annotated: int = 0
     num_in_no_window: int = 0
-    num_lost_outermost: int = 0
-    num_lost_longest_first: int = 0
     entities: Counter[str] = field(default_factory=Counter)
     entities_beyond: Counter[str] = field(default_factory=Counter)
     classes: Counter[str] = field(default_factory=Counter)
-    unalignable: Findings = field(default_factory=Findings)
-    overlapping: Findings = field(default_factory=Findings)
-    bad_rows: Findings = field(default_factory=Findings)
-    repairs: Findings = field(default_factory=Findings)
+    bad_rows: list[Finding] = field(default_factory=list)
+    repairs: list[Finding] = field(default_factory=list)
+    unalignable: list[Finding] = field(default_factory=list)
+    overlapping: list[Finding] = field(default_factory=list)
+    copies_across: list[Finding] = field(default_factory=list)
+    copies_within: list[Finding] = field(default_factory=list)
+    repeated_ids: list[Finding] = field(default_factory=list)
 
     @property
     def num_documents(self) -> int:
         """Usable documents."""
         return len(self.tokens)
 
-    def add(self, document: Document, numbers: DocumentNumbers, where: str) -> None:
-        """Count a document in.
-
-        Args:
-            document: For its labels, and the words of a finding.
-            numbers: As ``measure`` gives them.
-            where: File and line.
-        """
-        self.words.append(numbers.num_words)
-        self.tokens.append(numbers.num_tokens)
-        self.tokens_read.append(numbers.num_read)
-        self.num_windows += len(numbers.window_tokens)
-        self.num_window_tokens += sum(numbers.window_tokens)
-        self.num_cut_documents += numbers.num_read < numbers.num_tokens
-        self.num_blank += numbers.num_words == 0
-        self.num_tagged += numbers.entities is not None
-        self.num_classified += document.labels is not None
-        self.num_targets += document.target is not None
-        self.classes.update(document.labels or ())
-        for entity in numbers.entities or ():
-            self.entity_tokens.append(entity.num_tokens)
-            self.entities[entity.label] += 1
-            self.entities_beyond[entity.label] += entity.beyond
-            self.num_in_no_window += not entity.whole
-        self.num_lost_outermost += len(numbers.overlapping)
-        self.num_lost_longest_first += numbers.num_lost_longest_first
-        for span, reason in numbers.unalignable:
-            surface = _shown(document.text, span.start, span.end)
-            self.unalignable.add(where, f"{span.label} {span.start}-{span.end} {surface} {reason}")
-        for span, other in numbers.overlapping:
-            shown = f"{span.label} {span.start}-{span.end} {_shown(document.text, span.start, span.end)}"
-            self.overlapping.add(where, f"{shown} shares words with {other.label} {other.start}-{other.end}")
-
-    def __add__(self, other: "PartStatistics") -> "PartStatistics":
-        return PartStatistics(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+    def add_(self, other: "Statistics") -> None:
+        """Count others in."""
+        for f in fields(self):
+            setattr(self, f.name, operator.iadd(getattr(self, f.name), getattr(other, f.name)))
 
 
-def total(parts: Iterable[PartStatistics]) -> PartStatistics:
-    """Add up the parts of a corpus."""
-    return sum(parts, PartStatistics())
-
-
-@dataclass
-class Duplicates:
-    """Documents that stand in a corpus more than once; texts are compared by a hash, white space aside.
+def measure(document: Document, preprocessor: Preprocessor, where: str) -> Statistics:
+    """Count one document.
 
     Args:
-        texts: Pairs of parts (the earlier one first) -> second copies of a text.
-        ids: Pairs of different parts -> ids that stand in both.
-        num_contradicting: Second copies whose class labels differ from those of the first.
-        found: The first of them.
+        document: With or without gold.
+        preprocessor: Its tokenizer counts, its windower cuts.
+        where: File and line, for the findings.
+    """
+    encoded = preprocessor(document)
+    windows, num_tokens = encoded.windows, len(encoded.token_ids)
+    first_only = replace(preprocessor.windower, mode="truncate", overlap_tokens=0)
+    num_read = first_only(encoded.token_word, preprocessor.tokenizer.num_special).num_covered
+    found = Statistics(
+        words=[len(encoded.words)],
+        tokens=[num_tokens],
+        tokens_read=[num_read],
+        num_windows=len(windows.start),
+        num_window_tokens=int((windows.end - windows.start).sum()),
+        num_cut=int(num_read < num_tokens),
+        num_annotated=int((document.spans, document.labels, document.target) != (None, None, None)),
+        classes=Counter(document.labels or ()),
+    )
+    _count_entities(found, encoded, num_read)
+    _find_lost(found, encoded, where)
+    return found
+
+
+def _count_entities(found: Statistics, encoded: EncodedDocument, num_read: int) -> None:
+    words, windows = encoded.words, encoded.windows
+    at = np.flatnonzero(encoded.token_word >= 0)
+    last_token = np.zeros(len(words), dtype=np.int64)
+    np.maximum.at(last_token, encoded.token_word[at], at)
+    for span in encoded.document.spans or ():
+        found.entities[span.label] += 1
+        first = int(np.searchsorted(words[:, 1], span.start, side="right"))
+        stop = int(np.searchsorted(words[:, 0], span.end, side="left"))
+        if stop <= first:  # it covers no word that a window could cut
+            found.entity_tokens.append(0)
+            continue
+        start, end = int(encoded.first_token[first]), int(last_token[stop - 1]) + 1
+        window = int(np.searchsorted(windows.start, start, side="right")) - 1
+        found.entity_tokens.append(end - start)
+        found.num_in_no_window += int(windows.end[window] < end)
+        # The preprocessor calls an entity truncated if the first token of its last word is.
+        if encoded.first_token[stop - 1] >= num_read:
+            found.entities_beyond[span.label] += 1
+
+
+def _find_lost(found: Statistics, encoded: EncodedDocument, where: str) -> None:
+    document, words = encoded.document, encoded.words
+    aligned, unalignable = align(document, words)
+    kept, overlapping = without_overlap(aligned, "outermost", document.id)
+    for lost in unalignable:
+        shown, why = _shown(document, lost.span), "begins or ends with blanks"
+        for edge, verb in ((lost.span.end, "ends"), (lost.span.start, "begins")):
+            i = int(np.searchsorted(words[:, 1], edge, side="right"))
+            if i < len(words) and words[i, 0] < edge:
+                why = f"{verb} inside the word {_quoted(document.text[words[i, 0] : words[i, 1]])}"
+        found.unalignable.append(Finding(where, f"{shown} {why}"))
+    starts = [span.start for span, _, _ in kept]
+    for lost in overlapping:
+        # Kept spans do not overlap, so the one it met is the last to begin before its end.
+        other = kept[int(np.searchsorted(starts, lost.span.end)) - 1][0]
+        reason = f"{_shown(document, lost.span)} shares words with {other.label} {other.start}-{other.end}"
+        found.overlapping.append(Finding(where, reason))
+
+
+def _shown(document: Document, span: Span) -> str:
+    return f"{span.label} {span.start}-{span.end} {_quoted(document.text[span.start : span.end])}"
+
+
+def _quoted(text: str) -> str:
+    return repr(text[:_SHOWN_CHARS]) + ("..." if len(text) > _SHOWN_CHARS else "")
+
+
+def find_copies_(
+    found: Statistics, document: Document, part: str, where: str, seen: dict[str | bytes, tuple[str, str]]
+) -> None:
+    """Compare a document with those before it, its text by a hash and white space aside.
+
+    ``seen`` maps ids and hashes to the part and place that held them first.
+    """
+    first_part, _ = seen.setdefault(document.id, (part, where))
+    if first_part != part:
+        found.repeated_ids.append(Finding(where, f"id {document.id!r:.80} stands in {first_part} too"))
+    text = " ".join(document.text.split())
+    key = blake2b(text.encode(), digest_size=16).digest()
+    first_part, first_where = seen.setdefault(key, (part, where))
+    if text and first_where != where:
+        copies = found.copies_within if first_part == part else found.copies_across
+        copies.append(Finding(where, f"same text as {first_where}"))
+
+
+@dataclass(frozen=True)
+class CorpusReport:
+    """All that ``longdoc inspect`` found.
+
+    Args:
+        path: What was asked for.
+        model: Hub name or folder of the encoder; None if a tokenizer was trained on the corpus.
+        limit: Longest input of the encoder, special tokens included; None if there is none.
+        window: Tokens in a window, special ones included.
+        room: Tokens of text that fit into a window.
+        overlap: Tokens that neighbouring windows share.
+        parts: Numbers under ``train``, ``dev`` and ``test``, or under ``all`` where there are no parts.
+        notes: How the corpus was read and counted.
     """
 
-    texts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    ids: Counter[tuple[str, str]] = field(default_factory=Counter)
-    num_contradicting: int = 0
-    found: Findings = field(default_factory=Findings)
-    _first_text: dict[bytes, tuple[str, str, bytes]] = field(default_factory=dict)
-    _first_id: dict[bytes, str] = field(default_factory=dict)
+    path: str
+    model: str | None
+    limit: int | None
+    window: int
+    room: int
+    overlap: int
+    parts: dict[str, Statistics]
+    notes: list[str]
 
-    def add(self, part: str, document: Document, where: str) -> None:
-        """Compare a document with those before it."""
-        identifier = _digest(document.id)
-        earlier = self._first_id.setdefault(identifier, part)
-        if earlier != part:
-            self.ids[earlier, part] += 1
-            self.found.add(where, f"id {document.id!r:.80} stands in {earlier} too")
-        text = " ".join(document.text.split())
-        if not text:
-            return
-        gold = _digest("\0".join(sorted(document.labels or ())))
-        first_part, first_where, first_gold = self._first_text.setdefault(_digest(text), (part, where, gold))
-        if first_where != where:
-            self.texts[first_part, part] += 1
-            self.num_contradicting += gold != first_gold
-            other = ", with other labels" if gold != first_gold else ""
-            self.found.add(where, f"same text as {first_where}{other}")
-
-    @property
-    def num_texts_within(self) -> int:
-        """Second copies in the part of the first."""
-        return sum(count for (first, second), count in self.texts.items() if first == second)
-
-    @property
-    def num_texts_across(self) -> int:
-        """Second copies in another part than the first."""
-        return self.texts.total() - self.num_texts_within
+    @cached_property
+    def whole(self) -> Statistics:
+        """The numbers of all parts together."""
+        whole = Statistics()
+        for part in self.parts.values():
+            whole.add_(part)
+        return whole
 
 
-def _digest(string: str) -> bytes:
-    return blake2b(string.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def spread(values: Sequence[int]) -> tuple[int | str, ...]:
+    """Median, 90th percentile and maximum, each a value that occurs.
 
-
-def spread(values: Sequence[int]) -> tuple[int, int, int] | None:
-    """Median, 90th percentile and maximum, each a value that occurs; None of nothing.
-
-    >>> spread([10, 30, 20, 40])
-    (20, 40, 40)
+    >>> spread([10, 30, 20, 40]), spread([])
+    ((20, 40, 40), ('-', '-', '-'))
     """
-    if len(values) == 0:
-        return None
-    median, high, most = np.quantile(np.asarray(values), [0.5, 0.9, 1.0], method="inverted_cdf")
-    return int(median), int(high), int(most)
+    if not values:
+        return "-", "-", "-"
+    return tuple(np.percentile(values, [50, 90, 100], method="inverted_cdf").tolist())
 
 
-def share(part: float, whole: float) -> float:
-    """Part of a whole, 0 of nothing."""
-    return part / whole if whole else 0.0
+def histogram(values: Sequence[int], border: int, bins_per_octave: int) -> list[tuple[int, int, int]]:
+    """Count lengths in bins that widen with them, from the first to the last that is not empty.
+
+    Args:
+        values: At least one, none negative.
+        border: A length that is to be the last of its bin, 1 or more.
+        bins_per_octave: Bins between a length and its double.
+
+    Returns:
+        First length, last length and number of each bin.
+
+    >>> histogram([300, 510, 511, 511], 510, 1)
+    [(256, 510, 2), (511, 1020, 2)]
+    """
+    octaves = np.arange(-20 * bins_per_octave, 40 * bins_per_octave) / bins_per_octave
+    last = np.unique([-1, *np.floor(border * 2.0**octaves + 1e-6).astype(np.int64)])
+    numbers, _ = np.histogram(values, bins=last + 1)
+    bins = list(zip((last[:-1] + 1).tolist(), last[1:].tolist(), numbers.tolist(), strict=True))
+    filled = np.flatnonzero(numbers)
+    return bins[filled[0] : filled[-1] + 1]
+
+
+def percent(part: float, whole: float) -> str:
+    """Write a share so that something never reads as nothing, nor nearly all as all.
+
+    >>> percent(1, 3), percent(1, 5000), percent(4999, 5000), percent(0, 7), percent(1, 40), percent(0, 0)
+    ('33 %', '<0.1 %', '>99 %', '0 %', '2.5 %', '-')
+    """
+    if not whole:
+        return "-"
+    value = 100 * part / whole
+    if 0 < value < 0.1:
+        return "<0.1 %"
+    if 99 < value < 100:
+        return ">99 %"
+    return f"{value:.1f} %" if 0 < value < 9.95 else f"{value:.0f} %"
+
+
+def clean(text: str) -> str:
+    r"""Escape what would steer a terminal or turn a line around; letters of every script stay.
+
+    >>> clean("a\x1b[31m")
+    'a\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        ascii(c)[1:-1] if unicodedata.category(c) in ("Cc", "Cs") or c in _BIDI_CONTROLS else c for c in text
+    )

@@ -18,6 +18,7 @@ from longdoc.text.formats.offsets import OFFSET_UNITS, RawSpan, convert_offsets
 log = logging.getLogger(__name__)
 
 Problem = tuple[int, str]
+Place = tuple[Path, int]
 FIELDS = ("id", "text", "spans", "labels", "target")
 TASKS = ("ner", "classification", "regression")
 SHOWN_ROWS = 50
@@ -194,19 +195,26 @@ def inside(folder: Path, entries: Iterable[Path]) -> list[Path]:
     return found
 
 
-def check_rows(rows: Iterable[RawRow], path: Path, options: ReadOptions, seen: set[str]) -> Iterator[Document | BadRow]:
-    """Turn raw rows into documents, bad rows and repairs; ``seen`` collects the ids and refuses the second of each."""
+def check_rows(
+    rows: Iterable[RawRow], path: Path, options: ReadOptions, seen: set[str]
+) -> Iterator[tuple[Place, Document | BadRow]]:
+    """Turn raw rows into documents, bad rows and repairs, each with its file and line.
+
+    ``seen`` collects the ids and refuses the second of each.
+    """
     for number, row in enumerate(rows, 1):
         file = row.file or path
         document, problems = check_row(row, f"{file.stem}:{number}", options)
         if not problems and document.id in seen:
             problems = [(row.line, f"duplicate id {document.id!r:.80}")]
         if problems:
-            yield from (BadRow(str(file), line, reason, document.id) for line, reason in _by_line(problems))
+            for line, reason in _by_line(problems):
+                yield (file, line), BadRow(str(file), line, reason, document.id)
             continue
         seen.add(document.id)
-        yield from (Repair(str(file), line, reason, document.id) for line, reason in row.repairs)
-        yield document
+        for line, reason in row.repairs:
+            yield (file, line), Repair(str(file), line, reason, document.id)
+        yield (file, row.line), document
 
 
 def check_row(row: RawRow, default_id: str, options: ReadOptions) -> tuple[Document, list[Problem]]:

@@ -10,6 +10,7 @@ from longdoc.errors import ConfigError, DataError
 from longdoc.text.documents import Document
 from longdoc.text.formats.base import (
     BadRow,
+    Place,
     RawRow,
     ReadOptions,
     ReadReport,
@@ -84,7 +85,7 @@ class DocumentSource:
 
     def __iter__(self) -> Iterator[Document]:
         self.report = report = ReadReport()
-        for item in self.items():
+        for _, item in self.items():
             if isinstance(item, Document):
                 report.num_documents += 1
                 yield item
@@ -102,18 +103,18 @@ class DocumentSource:
         more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
         return f"{self.files[0][0]}{more}"
 
-    def items(self) -> Iterator[Document | BadRow]:
-        """Yield documents, bad rows and repairs as they come.
+    def items(self) -> Iterator[tuple[Place, Document | BadRow]]:
+        """Yield documents, bad rows and repairs as they come, each with the file and line where it stands.
 
         A source that keeps a part of its files yields the bad rows and repairs of that part when it skips them, and
         all bad rows when it raises, so that one error names them all.
         """
         seen: set[str] = set()
         for path, rows in self.raw_rows():
-            for item in check_rows(rows, path, self.options, seen):
+            for place, item in check_rows(rows, path, self.options, seen):
                 everything = self.keeps is None or (self.on_error == "raise" and type(item) is BadRow)
                 if everything or self.keeps(str(item.id)):  # type: ignore[misc]
-                    yield item
+                    yield place, item
 
     def raw_rows(self) -> Iterator[tuple[Path, Iterator[RawRow]]]:
         """Yield each file with its rows as they stand there."""

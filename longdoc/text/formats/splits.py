@@ -80,7 +80,7 @@ def read_splits(
     path = Path(path)
     if not path.is_dir():
         return _split(read(path, format, fields, on_error, task, options), ("train", "dev", "test"), seed)
-    named = _named_entries(path, format)
+    named = named_parts(path, format)
     if not named:
         try:
             whole = read(path, format, fields, on_error, task, options)
@@ -108,7 +108,8 @@ def complete_splits(found: dict[str, DocumentSource], where: str, seed: int) -> 
     return {name: found[name] for name in SPLIT_NAMES if name in found}
 
 
-def _named_entries(folder: Path, format: str) -> dict[str, Path]:
+def named_parts(folder: Path, format: str = "auto") -> dict[str, Path]:
+    """Find the files or folders named train, dev or test in a folder."""
     entries = [
         entry
         for entry in inside(folder, folder.iterdir())
@@ -144,7 +145,7 @@ def _split(source: DocumentSource, parts: tuple[str, ...], seed: int) -> dict[st
 def _moves(source: DocumentSource, bounds: dict[str, tuple[float, float]], seed: int) -> dict[str, str]:
     """Say which documents have to move so that no part is empty; reads no further than it must."""
     members: dict[str, list[tuple[float, str]]] = {part: [] for part in bounds}
-    for identifier in (item.id for item in source.items() if isinstance(item, Document)):
+    for identifier in (item.id for _, item in source.items() if isinstance(item, Document)):
         share = hash_share(identifier, seed)
         part = next(part for part, (low, high) in bounds.items() if low <= share < high)
         members[part].append((share, identifier))
