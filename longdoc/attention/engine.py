@@ -59,6 +59,7 @@ def attend(
         return _stored_by_slot(_only_itself(q, k, v, pattern))
     if pattern.control == "uniform":
         q, pattern = q * 0, pattern._once("uniform", lambda: _without_choice(pattern))
+    k, v = k.to(q.dtype), v.to(q.dtype)
     chosen = choose_backend(pattern, q, dropout, backend)
     if chosen == "flash":
         return _stored_by_slot(flash_attention(q, k, v, pattern, scale, dropout))
@@ -66,8 +67,8 @@ def attend(
         return _stored_by_slot(flex_attention(q, k, v, pattern, scale))
     compute = reference_attention if chosen == "reference" else blocked_attention
     with torch.autocast(q.device.type, enabled=False):
-        if q.dtype in _HALF and q.device.type == "cpu":
-            # Half-precision products are slow on most CPUs; between float32 ones only the result is rounded.
+        if q.dtype in _HALF:
+            # Scores kept in half precision would lose too much, and most CPUs multiply float32 faster.
             return _stored_by_slot(compute(q.float(), k.float(), v.float(), pattern, scale, dropout).to(q.dtype))
         return _stored_by_slot(compute(q, k, v, pattern, scale, dropout))
 

@@ -76,7 +76,7 @@ def attention_rows(
         segment, position = int(segment_of[token]), int(positions[token])
         keys = _visible_keys(pattern, segment, position)
         scores = q_HTD[:, token, None] @ k_HTD[:, keys.to(q.device)].mT * scale
-        if pattern.slopes is not None:
+        if pattern.slopes is not None and pattern.control is None:
             near = ~_marked(pattern, keys) & ~_marked(pattern, torch.tensor([token]))
             distance = torch.where(near, (keys - token).abs(), 0).to(scores)
             scores -= pattern.slopes.to(scores)[:, None, None] * distance

@@ -84,6 +84,12 @@ def test_half_precision_stays_near_float32(dtype):
     assert (out.double() - expected).abs().max() < 2e-2
 
 
+def test_mixed_dtypes_follow_the_queries():
+    q, k, v = draw(1, 2, 20, 16)
+    pattern = Pattern.packed([20])
+    assert attend(q, k, v.bfloat16(), pattern).dtype == torch.float32
+
+
 def test_autocast_does_not_reach_the_scores():
     pattern = Pattern.packed([700], 64, 64)
     q, k, v = draw(1, 2, 700, 16)
