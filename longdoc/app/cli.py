@@ -51,6 +51,11 @@ def _parser() -> argparse.ArgumentParser:
         "inputs", metavar="INPUT", nargs="+", help="text file, folder, JSONL file; - reads standard input"
     )
     predict.add_argument("--output", metavar="FILE", default="-", help="where to write; standard output by default")
+    predict.add_argument(
+        "--format",
+        default="predictions",
+        help="predictions (id and spans), or jsonl, conll, doccano, label_studio or brat, which hold the text as well",
+    )
     _add_shared(predict)
 
     evaluate = commands.add_parser("evaluate", help="score a checkpoint on annotated documents")
@@ -65,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", default="auto", help="format of the input (default: found out)")
+    parser.add_argument("--input-format", default="auto", help="format of the input (default: found out)")
     parser.add_argument(
         "--field", metavar="OURS=THEIRS", action="append", default=[], help="where a field has another name"
     )

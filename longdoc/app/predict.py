@@ -16,7 +16,7 @@ from longdoc.app.report import evaluate, print_report
 from longdoc.callbacks.documents import prediction_line
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.documents import Document
-from longdoc.text.formats import ReadOptions, read, read_splits
+from longdoc.text.formats import ReadOptions, read, read_splits, write
 from longdoc.text.formats.base import BadRow, RawRow, ReadReport, Repair, check_rows
 from longdoc.text.formats.json_rows import broken_json, object_row
 from longdoc.text.preprocess import EncodedDocument
@@ -29,20 +29,30 @@ _GROUP_TOKENS = 16384
 
 
 def predict_command(options: Namespace) -> None:
-    """Write one JSON line for each document, as soon as it is tagged."""
+    """Write one JSON line for each document, as soon as it is tagged, or a file for an annotator's tool."""
+    if options.format != "predictions" and options.output == "-":
+        raise ConfigError(f"--format={options.format}: expected --output as well, a file or for brat a folder")
     module = _module(options)
-    with _writer(options.output) as write:
-        for _, result in tag_stream(module, _progress(_documents(options), "documents")):
-            write(prediction_line(result))
+    results = (result for _, result in tag_stream(module, _progress(_documents(options), "documents")))
+    if options.format != "predictions":
+        write(_as_annotated(results), options.output, options.format)
+        return
+    with _writer(options.output) as write_line:
+        for result in results:
+            write_line(prediction_line(result))
+
+
+def _as_annotated(results: Iterable[DocumentResult]) -> Iterator[Document]:
+    return (Document(result.id, result.text, result.predicted) for result in results)
 
 
 def evaluate_command(options: Namespace) -> None:
     """Score annotated documents and print the tables of a training run."""
     module = _module(options)
     results, lengths = [], {}
-    with _writer(options.predictions) as write:
+    with _writer(options.predictions) as write_line:
         for encoded, result in tag_stream(module, _progress(_annotated(options), "documents")):
-            write(prediction_line(result))
+            write_line(prediction_line(result))
             results.append(result)
             lengths[result.id] = len(encoded.token_ids)
     slices = sorted({span.slice for result in results for span in result.gold or () if span.slice is not None})
@@ -95,19 +105,19 @@ def _documents(options: Namespace) -> Iterator[Document]:
         if name == "-":
             yield from _standard_input(sys.stdin, options)
         else:
-            yield from read(name, options.format, _fields(options), options.on_error)
+            yield from read(name, options.input_format, _fields(options), options.on_error)
 
 
 def _standard_input(stream: IO[str], options: Namespace) -> Iterator[Document]:
-    """JSON lines where the first visible character is a brace, else one text; ``--format`` overrules."""
-    if options.format not in ("auto", "text", "jsonl"):
-        raise ConfigError(f"--format={options.format}: standard input is text or jsonl; give a file for other formats")
+    """JSON lines where the first visible character is a brace, else one text; ``--input-format`` overrules."""
+    if options.input_format not in ("auto", "text", "jsonl"):
+        raise ConfigError(f"--input-format={options.input_format}: standard input is text or jsonl; give a file for other formats")
     first = stream.readline()
     while first and not first.strip():
-        first += stream.readline() if options.format != "text" else stream.read()
+        first += stream.readline() if options.input_format != "text" else stream.read()
         if first.strip() or not first.endswith("\n"):
             break
-    if options.format == "text" or (options.format == "auto" and not first.lstrip().startswith("{")):
+    if options.input_format == "text" or (options.input_format == "auto" and not first.lstrip().startswith("{")):
         yield Document("stdin", first + stream.read())
         return
     yield from _checked(_json_lines(first, stream, ReadOptions(_fields(options))), options)
@@ -146,8 +156,8 @@ def _checked(rows: Iterator[RawRow], options: Namespace) -> Iterator[Document]:
 def _annotated(options: Namespace) -> Iterable[Document]:
     path, read_options = Path(options.data), ReadOptions(_fields(options), task="ner")
     if not path.is_dir():
-        return read(path, options.format, on_error=options.on_error, options=read_options)
-    splits = read_splits(path, options.format, on_error=options.on_error, options=read_options)
+        return read(path, options.input_format, on_error=options.on_error, options=read_options)
+    splits = read_splits(path, options.input_format, on_error=options.on_error, options=read_options)
     if options.split not in splits:
         raise DataError(f"{path}: has no split {options.split!r}; there is {', '.join(splits)}")
     return splits[options.split]

@@ -10,6 +10,8 @@ import longdoc
 from longdoc.app.cli import main
 from longdoc.app.predict import tag_stream
 from longdoc.text.documents import Document
+from longdoc.text.formats import read
+from longdoc.training.checkpoint import load
 
 TEXT = "Ada met the court in Rome. "
 
@@ -57,7 +59,7 @@ def test_predicts_to_standard_output(small_run: Path, tmp_path: Path, capsys: py
         ("", [], ["stdin"]),
         ('\n{"id": "a", "text": "Ada"}\n\n{"id": "b", "text": "Ben"}\n', [], ["a", "b"]),
         ('{"id": "a", "body": "Ada"}', ["--field", "text=body"], ["a"]),
-        ('{"a brace": but text}', ["--format", "text"], ["stdin"]),
+        ('{"a brace": but text}', ["--input-format", "text"], ["stdin"]),
         ('{"text": "no id"}\n', [], ["<stdin>:1"]),
     ],
 )
@@ -85,7 +87,7 @@ def test_reads_standard_input(
             '{"text": "Ada"}\n{"text": \n',
             "DataError: 1 rows cannot be used (1 can):\n  <stdin>:2: broken JSON",
         ),
-        (["predict", "RUN", "-", "--format", "csv"], "", "ConfigError: --format=csv: standard input is text or jsonl"),
+        (["predict", "RUN", "-", "--input-format", "csv"], "", "ConfigError: --input-format=csv: standard input is text or jsonl"),
         (["predict", "RUN", "-", "--field", "text"], "{}", "ConfigError: --field text: expected OURS=THEIRS"),
         (["predict", "RUN", "nowhere.txt"], "", "DataError: nowhere.txt: no such file or folder"),
         (["predict", "nowhere", "-"], "", "ConfigError: checkpoint 'nowhere'"),
@@ -101,6 +103,24 @@ def test_errors_are_short(
     with pytest.raises(SystemExit) as stop:
         main([{"RUN": str(small_run), "CORPUS": str(corpus)}.get(argument, argument) for argument in arguments])
     assert message in str(stop.value.code)
+
+
+@pytest.mark.parametrize("name", ["jsonl", "conll", "doccano", "label_studio", "brat"])
+def test_predictions_go_to_the_tools_of_annotators(small_run: Path, corpus: Path, tmp_path: Path, name: str) -> None:
+    output = tmp_path / "found"
+    command("predict", small_run, corpus / "test.jsonl", "--format", name, "--output", output)
+    found = {document.id: document for document in read(output, name)}
+    module = load(small_run)
+    for document in read(corpus / "test.jsonl"):
+        expected = module.predict(document).predicted
+        assert found[document.id].text == document.text
+        assert [span.key for span in found[document.id].spans or ()] == [span.key for span in expected]
+
+
+def test_a_tools_format_needs_a_file(small_run: Path) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["predict", str(small_run), "-", "--format", "doccano"])
+    assert "--format=doccano: expected --output" in str(stop.value.code)
 
 
 def test_evaluate_gives_the_scores_of_the_training_run(
