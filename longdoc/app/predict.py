@@ -111,7 +111,9 @@ def _documents(options: Namespace) -> Iterator[Document]:
 def _standard_input(stream: IO[str], options: Namespace) -> Iterator[Document]:
     """JSON lines where the first visible character is a brace, else one text; ``--input-format`` overrules."""
     if options.input_format not in ("auto", "text", "jsonl"):
-        raise ConfigError(f"--input-format={options.input_format}: standard input is text or jsonl; give a file for other formats")
+        raise ConfigError(
+            f"--input-format={options.input_format}: standard input is text or jsonl; give a file for other formats"
+        )
     first = stream.readline()
     while first and not first.strip():
         first += stream.readline() if options.input_format != "text" else stream.read()

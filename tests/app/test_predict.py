@@ -87,7 +87,11 @@ def test_reads_standard_input(
             '{"text": "Ada"}\n{"text": \n',
             "DataError: 1 rows cannot be used (1 can):\n  <stdin>:2: broken JSON",
         ),
-        (["predict", "RUN", "-", "--input-format", "csv"], "", "ConfigError: --input-format=csv: standard input is text or jsonl"),
+        (
+            ["predict", "RUN", "-", "--input-format", "csv"],
+            "",
+            "ConfigError: --input-format=csv: standard input is text or jsonl",
+        ),
         (["predict", "RUN", "-", "--field", "text"], "{}", "ConfigError: --field text: expected OURS=THEIRS"),
         (["predict", "RUN", "nowhere.txt"], "", "DataError: nowhere.txt: no such file or folder"),
         (["predict", "nowhere", "-"], "", "ConfigError: checkpoint 'nowhere'"),
