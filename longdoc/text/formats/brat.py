@@ -1,6 +1,5 @@
 """Folders: brat's standoff pairs of ``.txt`` and ``.ann``, and plain texts without gold."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +8,8 @@ from urllib.parse import unquote
 from longdoc.text.formats.base import RawRow, ReadOptions, character_problem, inside, numbered_lines
 from longdoc.text.formats.offsets import RawSpan
 
-_OTHER_LINES = "REAMN*"
+_OTHER_LINES = "REAMN*#"
 _OFFSETS = re.compile(r"(\d{1,18}) (\d{1,18})")
-NOTE_TYPE = "AnnotatorNotes"
 
 
 def rows_text(path: Path, options: ReadOptions) -> Iterator[RawRow]:  # noqa: ARG001
@@ -60,8 +58,7 @@ def _text_row(file: Path, name: str) -> RawRow:
 
 
 def _take_annotations(row: RawRow, file: Path) -> None:
-    """Read spans, with scores and slices from the notes that our writer adds."""
-    spans: dict[str, RawSpan] = {}
+    row.spans = []
     problems: list[tuple[int, str]] = []
     for number, line in numbered_lines(file):
         line = line.rstrip("\r\n")
@@ -74,25 +71,11 @@ def _take_annotations(row: RawRow, file: Path) -> None:
             offsets = _OFFSETS.fullmatch(place)
             if offsets:
                 start, end, surface = int(offsets[1]), int(offsets[2]), parts[2] if len(parts) > 2 else None
-                spans[parts[0]] = RawSpan(start, end, unquote(label), surface=surface, line=number)
+                row.spans.append(RawSpan(start, end, unquote(label), surface=surface, line=number))
             else:
                 what = "a span in pieces cannot be used" if ";" in place else "expected T1<tab>LABEL START END<tab>TEXT"
                 problems.append((number, f"{what}: {line!r:.80}"))
-        elif line.startswith("#"):
-            _take_note(spans, parts)
         elif line.strip() and line[0] not in _OTHER_LINES:
             problems.append((number, f"not a line of brat's format: {line!r:.80}"))
-    row.spans = list(spans.values())
     if not row.problems:
         row.file, row.problems = file, problems
-
-
-def _take_note(spans: dict[str, RawSpan], parts: list[str]) -> None:
-    kind, _, target = parts[1].partition(" ") if len(parts) > 1 else ("", "", "")
-    if kind != NOTE_TYPE or target not in spans or len(parts) < 3 or not parts[2].startswith("{"):
-        return
-    try:
-        note = json.loads(parts[2])
-    except ValueError:
-        return
-    spans[target] = spans[target]._replace(score=note.get("score"), slice=note.get("slice"))

@@ -7,14 +7,15 @@ A file without ``-DOCSTART-`` is one document.
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.documents import Document, Span
-from longdoc.text.formats.base import RawRow, ReadOptions, character_problem, numbered_lines
+from longdoc.text.formats.base import Problem, RawRow, ReadOptions, character_problem, numbered_lines
 from longdoc.text.formats.offsets import RawSpan
 from longdoc.text.words import split_words
 
@@ -32,16 +33,14 @@ _SURVEYED_LINES = 500_000
 class _Layout:
     """What the lines of one file have in common; ``num_columns`` is 0 for a file without tokens."""
 
-    scheme: str
     separator: str
     num_columns: int
     token_column: int
     tag_column: int
+    scheme: str = "iob2"
 
     def columns(self, line: str) -> list[str]:
-        if self.separator == "\t":
-            return line.rstrip("\r\n").split("\t")
-        return _COLUMN_GAP.split(line.strip(_BLANK))
+        return line.rstrip("\r\n").split("\t") if self.separator == "\t" else _COLUMN_GAP.split(line.strip(_BLANK))
 
 
 @dataclass(slots=True)
@@ -55,7 +54,7 @@ class _Draft:
     tags: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     opens: list[bool] = field(default_factory=list)
-    problems: list[tuple[int, str]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 def rows_conll(path: Path, options: ReadOptions) -> Iterator[RawRow]:
@@ -142,10 +141,10 @@ def looks_like_conll(lines: list[str]) -> bool:
 
 def _survey(path: Path, options: ReadOptions) -> _Layout:
     """Find separator, number of columns and scheme in the first half million lines."""
-    columns = [options.fields.get("text", 0), options.fields.get("spans", -1)]
-    if not all(re.fullmatch(r"-?\d+", str(column)) for column in columns):
+    columns = [str(options.fields.get("text", 0)), str(options.fields.get("spans", -1))]
+    if not all(re.fullmatch(r"-?\d+", column) for column in columns):
         raise ConfigError(f"fields: text and spans are column numbers in CoNLL (from 0), got {columns}")
-    layout = _Layout("iob2", " ", 0, int(columns[0]), int(columns[1]))
+    layout = _Layout("", 0, *map(int, columns))
     tags: list[str] = []
     opens: list[bool] = []
     new = True
@@ -156,14 +155,14 @@ def _survey(path: Path, options: ReadOptions) -> _Layout:
         if not layout.num_columns:
             layout = replace(layout, separator="\t" if "\t" in line else " ")
             layout = replace(layout, num_columns=len(layout.columns(line)))
-        found = layout.columns(line)
-        tag = found[layout.tag_column] if layout.tag_column < len(found) else ""
-        if _TAG.fullmatch(tag):
-            tags.append(tag)
+            if max(2, layout.token_column + 1, layout.tag_column + 1) > layout.num_columns:
+                message = f"expected a token and a tag on each line, got {layout.num_columns} columns"
+                raise DataError(f"{path}: {message}")
+        tag = layout.columns(line)[layout.tag_column :][:1] or [""]
+        if _TAG.fullmatch(tag[0]):
+            tags += tag
             opens.append(new)
             new = False
-    if layout.num_columns and max(2, layout.token_column + 1, layout.tag_column + 1) > layout.num_columns:
-        raise DataError(f"{path}: expected a token and a tag on each line, got {layout.num_columns} columns")
     return replace(layout, scheme=detect_scheme(tags, opens) if options.tag_scheme == "auto" else options.tag_scheme)
 
 
@@ -225,9 +224,11 @@ def _finished(draft: _Draft, scheme: str) -> RawRow:
     if row.problems:
         return row
     if draft.text is None:
-        row.text, starts = _joined(draft.tokens, draft.opens)
+        gaps = ["" if i == 0 else "\n" if new else " " for i, new in enumerate(draft.opens)]
+        row.text = draft.text = "".join(gap + token for gap, token in zip(gaps, draft.tokens, strict=True))
+        ends = list(accumulate(len(gap + token) for gap, token in zip(gaps, draft.tokens, strict=True)))
     else:
-        row.text, starts = draft.text, _located(draft, row.problems)
+        row.text, ends = draft.text, _ends_in_text(draft)
         if row.problems:
             return row
     chunks, ill_formed = decode_tags(draft.tags, draft.opens, scheme)
@@ -235,44 +236,28 @@ def _finished(draft: _Draft, scheme: str) -> RawRow:
         first = ill_formed[0]
         reason = f"{len(ill_formed)} tags are ill-formed in {scheme}, read as conlleval does; first {draft.tags[first]}"
         row.repairs.append((draft.lines[first], reason))
-    for first, end, label in chunks:
-        row.spans.append(RawSpan(starts[first], starts[end - 1] + len(draft.tokens[end - 1]), label))  # type: ignore[union-attr]
+    row.spans = [
+        RawSpan(ends[first] - len(draft.tokens[first]), ends[stop - 1], label) for first, stop, label in chunks
+    ]
     return row
 
 
-def _joined(tokens: list[str], opens: list[bool]) -> tuple[str, list[int]]:
-    """Join tokens by spaces and sentences by line feeds; returns the text and where each token begins in it."""
-    parts: list[str] = []
-    starts: list[int] = []
-    position = 0
-    for i, (token, new) in enumerate(zip(tokens, opens, strict=True)):
-        if i:
-            parts.append("\n" if new else " ")
-            position += 1
-        starts.append(position)
-        parts.append(token)
-        position += len(token)
-    return "".join(parts), starts
-
-
-def _located(draft: _Draft, problems: list[tuple[int, str]]) -> list[int]:
+def _ends_in_text(draft: _Draft) -> list[int]:
     """Find the tokens one after the other in the text that the file gives, with only white space between them."""
-    text, position = draft.text or "", 0
-    starts: list[int] = []
+    text, ends = draft.text or "", [0]
     for token, line in zip(draft.tokens, draft.lines, strict=True):
-        start = text.find(token, position)
-        if start < 0 or text[position:start].strip():
-            problems.append((line, f"token {token!r:.60} does not come next in the # text of its document"))
-            return starts
-        starts.append(start)
-        position = start + len(token)
-    if text[position:].strip():
-        problems.append((draft.line, "the # text of the document goes on after its last token"))
-    return starts
+        start = text.find(token, ends[-1])
+        if start < 0 or text[ends[-1] : start].strip():
+            draft.problems.append((line, f"token {token!r:.60} does not come next in the # text of its document"))
+            return ends
+        ends.append(start + len(token))
+    if text[ends[-1] :].strip():
+        draft.problems.append((draft.line, "the # text of the document goes on after its last token"))
+    return ends[1:]
 
 
-def conll_lines(document: Document, scheme: str) -> Iterator[str]:
-    """Yield the lines of one document: its start, its id and text as comments, then token, tab and tag.
+def conll_lines(document: Document) -> Iterator[str]:
+    """Yield the lines of one document: its start, its id and text as comments, then token, tab and IOB2 tag.
 
     Words are cut where a span begins or ends inside them. A blank line stands for a line feed in the text, but never
     inside a span.
@@ -287,21 +272,20 @@ def conll_lines(document: Document, scheme: str) -> Iterator[str]:
     yield f"{DOCUMENT_START}\tO"
     yield f"# id = {json.dumps(document.id, ensure_ascii=False)}"
     yield f"# text = {json.dumps(text, ensure_ascii=False)}"
-    position, last, last_label = 0, None, None
+    position, last = 0, None
     for start, end, span in _tokens(text, spans):
         new = text.find("\n", position, start) >= 0 and (span is None or span is not last)
         if new:
             yield ""
-        follows = not new and span is not None and span is not last and span.label == last_label
-        tag = "O" if span is None else _prefix(start, end, span, scheme, follows=follows) + span.label
+        tag = "O" if span is None else f"{'B' if start == span.start else 'I'}-{span.label}"
         token = text[start:end]
         if any(blank in token + tag for blank in "\t\r\n"):
             raise DataError(f"{where}: the edge or label of {span and span.key} holds a tab or line end")
         yield f"{token}\t{tag}"
-        position, last, last_label = end, span, span and span.label
+        position, last = end, span
 
 
-def _tokens(text: str, spans: list[Span]) -> Iterator[tuple[int, int, Span | None]]:
+def _tokens(text: str, spans: list[Span]) -> list[tuple[int, int, Span | None]]:
     """Cut a text at the borders of words, blanks and spans; each visible character is in exactly one token.
 
     Blanks belong to no token, but for those on the inner edge of a span.
@@ -309,31 +293,11 @@ def _tokens(text: str, spans: list[Span]) -> Iterator[tuple[int, int, Span | Non
     cuts = {0, len(text), *split_words(text).ravel().tolist()}
     cuts.update(border for blanks in _BLANKS.finditer(text) for border in blanks.span())
     cuts.update(border for span in spans for border in (span.start, span.end))
-    waiting = iter([*spans, None])
-    span = next(waiting)
-    pending: tuple[int, int, Span | None] | None = None
-    lead = None
-    for start, end in pairwise(sorted(cuts)):
-        while span is not None and span.end <= start:
-            span = next(waiting)
-        inside = span if span is not None and span.start <= start else None
-        if not text[start].isspace():
-            if pending is not None:
-                yield pending
-            pending, lead = (start if lead is None else lead, end, inside), None
-        elif inside is not None and start == inside.start:
-            lead = start
-        elif inside is not None and end == inside.end and pending is not None:
-            pending = (pending[0], end, inside)
-    if pending is not None:
-        yield pending
-
-
-def _prefix(start: int, end: int, span: Span, scheme: str, *, follows: bool) -> str:
-    """The prefix of a token in a span; ``follows`` says that a span of the same label ends right before this one."""
-    opens, closes = start == span.start, end == span.end
-    if scheme == "iob1":
-        return "B-" if opens and follows else "I-"
-    if scheme == "iob2" or not closes:
-        return "B-" if opens else "I-"
-    return {"bioes": "SE", "bilou": "UL"}[scheme][0 if opens else 1] + "-"
+    pieces = [(start, end) for start, end in pairwise(sorted(cuts)) if not text[start].isspace()]
+    tokens: list[tuple[int, int, Span | None]] = [(start, end, None) for start, end in pieces]
+    for span in spans:
+        first, stop = bisect_left(pieces, (span.start,)), bisect_left(pieces, (span.end,))
+        for i in range(first, stop):
+            start, end = pieces[i]
+            tokens[i] = (span.start if i == first else start, span.end if i == stop - 1 else end, span)
+    return tokens

@@ -6,7 +6,7 @@ span, the surface tells which it was.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -95,22 +95,17 @@ def _positions(text: str, *, utf16: bool, line_feed: int) -> np.ndarray:
 
 def _converted(spans: list[RawSpan], positions: np.ndarray) -> list[RawSpan] | None:
     """Replace counted offsets by code points; None if one falls inside a character. What is out of range stays so."""
-    last = int(positions[-1])
-    known = [type(offset) is int and 0 <= offset <= last for offset in _ends(spans)]
-    counted = np.array(
-        [offset if fits else 0 for fits, offset in zip(known, _ends(spans), strict=True)], dtype=np.int64
-    )
-    points = np.searchsorted(positions, counted, side="right") - 1
-    if not np.array_equal(positions[points], counted):
-        return None
-    ends = [point if fits else offset for fits, offset, point in zip(known, _ends(spans), points.tolist(), strict=True)]
-    return [span._replace(start=ends[2 * i], end=ends[2 * i + 1]) for i, span in enumerate(spans)]
-
-
-def _ends(spans: list[RawSpan]) -> Iterator[object]:
+    last, converted = int(positions[-1]), []
     for span in spans:
-        yield span.start
-        yield span.end
+        ends = [span.start, span.end]
+        for i, offset in enumerate(ends):
+            if type(offset) is int and 0 <= offset <= last:
+                point = int(np.searchsorted(positions, offset, side="right")) - 1
+                if positions[point] != offset:
+                    return None
+                ends[i] = point
+        converted.append(span._replace(start=ends[0], end=ends[1]))
+    return converted
 
 
 def _agrees(text: str, span: RawSpan) -> bool:

@@ -38,25 +38,16 @@ READERS: dict[str, RowReader] = {
     "brat": rows_brat,
     "text": rows_text,
 }
-SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".conll": "conll",
-    ".conll03": "conll",
-    ".conll2003": "conll",
-    ".iob": "conll",
-    ".iob1": "conll",
-    ".iob2": "conll",
-    ".bio": "conll",
-    ".bioes": "conll",
-    ".bilou": "conll",
-    ".ann": "brat",
-    ".txt": "text",
+_SUFFIXES_OF = {
+    "jsonl": (".jsonl", ".ndjson"),
+    "json": (".json",),
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "conll": (".conll", ".conll03", ".conll2003", ".iob", ".iob1", ".iob2", ".bio", ".bioes", ".bilou"),
+    "brat": (".ann",),
+    "text": (".txt",),
 }
+SUFFIXES = {suffix: name for name, suffixes in _SUFFIXES_OF.items() for suffix in suffixes}
 _ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 _DOCCANO = re.compile(r'"(Comments|annotation_approver|start_offset)"\s*:')
 _PEEKED_LINES = 50
@@ -181,7 +172,7 @@ def detect_format(path: Path) -> str:
         raise DataError(f"{path}: archives are not opened; unpack it and give the file or folder inside")
     found = SUFFIXES.get(suffix)
     if found not in (None, "json", "jsonl", "text"):
-        return str(found)
+        return found
     lines = [
         line if len(line) <= 2 * _PEEKED_CHARS else line[:_PEEKED_CHARS] + line[-_PEEKED_CHARS:]
         for _, line in islice(numbered_lines(path), _PEEKED_LINES)

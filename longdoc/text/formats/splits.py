@@ -32,19 +32,14 @@ class HashPart:
         seed: Another seed gives another split.
         low: First share kept.
         high: Share from which on none is kept.
-        moved: Ids that belong elsewhere than their hash says -> whether they belong here.
     """
 
     seed: int
     low: float
     high: float
-    moved: tuple[tuple[str, bool], ...] = ()
 
     def __call__(self, identifier: str) -> bool:
         """Say whether a document of this id belongs here."""
-        for moved, here in self.moved:
-            if moved == identifier:
-                return here
         return self.low <= hash_share(identifier, self.seed) < self.high
 
 
@@ -63,7 +58,7 @@ def read_splits(
     tenth of train is set apart; where test is missing, there is none. Anything else that :func:`read` takes is split
     into 80, 10 and 10 per cent. Each document goes by a hash of the seed and its own id, so that documents added later
     move no other (rows without an id are known by their number: give ids where rows may be inserted). Only where so few
-    documents leave a part empty, one is moved into it.
+    documents leave a part empty, the next seeds are tried.
 
     Args:
         path: Folder or file.
@@ -132,38 +127,31 @@ def _split(source: DocumentSource, parts: tuple[str, ...], seed: int) -> dict[st
     """Deal the documents of one source to parts."""
     bounds, low = {}, 0.0
     for part in reversed(parts):
-        share = {"test": TEST_SHARE, "dev": DEV_SHARE, "train": 1.0}[part]
-        bounds[part] = (low, min(1.0, low + share))
-        low += share
-    moved = _moves(source, bounds, seed)
-    return {
-        part: replace(source, keeps=HashPart(seed, *bounds[part], tuple((i, part == to) for i, to in moved.items())))
-        for part in parts
-    }
+        high = {"test": TEST_SHARE, "dev": low + DEV_SHARE, "train": 1.0}[part]
+        bounds[part] = (low, high)
+        low = high
+    seed = _seed_without_empty_part(source, bounds, seed)
+    return {part: replace(source, keeps=HashPart(seed, *bounds[part])) for part in parts}
 
 
-def _moves(source: DocumentSource, bounds: dict[str, tuple[float, float]], seed: int) -> dict[str, str]:
-    """Say which documents have to move so that no part is empty; reads no further than it must."""
-    members: dict[str, list[tuple[float, str]]] = {part: [] for part in bounds}
+def _seed_without_empty_part(source: DocumentSource, bounds: dict[str, tuple[float, float]], seed: int) -> int:
+    """The seed, or the next one that leaves no part of so few documents empty; reads no further than it must."""
+    identifiers: list[str] = []
+    filled: set[str] = set()
     for identifier in (item.id for _, item in source.items() if isinstance(item, Document)):
-        share = hash_share(identifier, seed)
-        part = next(part for part, (low, high) in bounds.items() if low <= share < high)
-        members[part].append((share, identifier))
-        if all(members.values()):
-            return {}
-    num_documents = sum(map(len, members.values()))
-    if num_documents < len(bounds):
+        identifiers.append(str(identifier))
+        filled |= {part for part, bound in bounds.items() if HashPart(seed, *bound)(identifiers[-1])}
+        if len(filled) == len(bounds):
+            return seed
+    if len(identifiers) < len(bounds):
         deque(source, maxlen=0)  # raises with the bad rows, where they are why
         names = ", ".join(reversed(bounds))
         raise DataError(
-            f"{source.name}: {num_documents} documents cannot be split into {names}; give files of these names, "
+            f"{source.name}: {len(identifiers)} documents cannot be split into {names}; give files of these names, "
             "or mark the documents (-DOCSTART- lines in CoNLL)"
         )
-    moves = {}
-    for part in [part for part, found in members.items() if not found]:
-        donor = max(members, key=lambda name: len(members[name]))
-        members[donor].sort()
-        share, identifier = members[donor].pop(0)
-        members[part].append((share, identifier))
-        moves[identifier] = part
-    return moves
+    while True:
+        seed += 1
+        sizes = {part: sum(map(HashPart(seed, *bound), identifiers)) for part, bound in bounds.items()}
+        if min(sizes.values()) > 0 and sizes["train"] == max(sizes.values()):
+            return seed

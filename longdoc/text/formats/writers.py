@@ -1,7 +1,7 @@
 """Write documents for training, or predictions into the format of an annotation tool.
 
-What each format keeps: JSONL everything; Label Studio everything (as predictions to start from); brat spans with score
-and slice; doccano spans and classes; CoNLL spans. What a format has no place for and would silently be lost as gold
+What each format keeps: JSONL everything; Label Studio everything (as predictions to start from); brat and CoNLL
+spans; doccano spans and classes. What a format has no place for and would silently be lost as gold
 (classes in brat, a number in doccano ...) is refused; scores and slices are left out.
 """
 
@@ -11,14 +11,13 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.documents import Document, Span, span_problem
 from longdoc.text.formats.base import character_problem
-from longdoc.text.formats.brat import NOTE_TYPE
 from longdoc.text.formats.conll import conll_lines
 from longdoc.text.formats.offsets import utf16_offsets
 
@@ -35,18 +34,17 @@ _HAS_PLACE = {
 }
 
 
-def write(documents: Iterable[Document], path: str | Path, format: str, scheme: str = "iob2") -> int:
+def write(documents: Iterable[Document], path: str | Path, format: str) -> int:
     """Write documents to a file, or to a folder for brat; what stands there is replaced at once or not at all.
 
-    Reading back gives equal documents, but for scores and slices in doccano and CoNLL. In CoNLL a word is cut where a
-    span begins or ends inside it, spans come back in text order, and ``# id`` and ``# text`` comments keep what the
-    columns cannot; other tools that read the columns alone get the tokens joined by blanks.
+    Reading back gives equal documents, but for scores and slices in brat, doccano and CoNLL. CoNLL cuts words where a
+    span begins or ends inside them and keeps id and text in comments; tools that read the columns alone get the tokens
+    joined by blanks.
 
     Args:
         documents: May be a generator; one is held at a time.
         path: Target file. For brat a folder that does not exist yet or is empty.
         format: ``jsonl``, ``conll``, ``doccano``, ``label_studio`` or ``brat``.
-        scheme: ``iob1``, ``iob2``, ``bioes`` or ``bilou``; CoNLL only.
 
     Returns:
         Number of documents written.
@@ -56,16 +54,27 @@ def write(documents: Iterable[Document], path: str | Path, format: str, scheme: 
     """
     if format not in _HAS_PLACE:
         raise ConfigError(f"format: expected one of {', '.join(_HAS_PLACE)}, got {format!r}")
-    if scheme not in ("iob1", "iob2", "bioes", "bilou"):
-        raise ConfigError(f"scheme: expected iob1, iob2, bioes or bilou, got {scheme!r}")
     path = Path(path)
-    checked = (_checked(document, format) for document in documents)
+    num_documents = 0
+
+    def checked() -> Iterator[Document]:
+        nonlocal num_documents
+        for document in documents:
+            _check(document, format)
+            yield document
+            num_documents += 1
+
     if format == "brat":
-        return _write_brat(checked, path)
-    if format == "conll":
-        return _write_pieces(("\n".join([*conll_lines(document, scheme), "\n"]) for document in checked), path)
-    make_row = {"jsonl": jsonl_row, "doccano": doccano_row, "label_studio": label_studio_task}[format]
-    return _write_json(checked, path, make_row, as_array=format == "label_studio")
+        _write_brat(checked(), path)
+    elif format == "conll":
+        _write_pieces(("\n".join([*conll_lines(document), "\n"]) for document in checked()), path)
+    elif format == "label_studio":
+        tasks = (_dumped(document, label_studio_task) for document in checked())
+        _write_pieces(chain(["["], (f"{',' if i else ''}\n{task}" for i, task in enumerate(tasks)), ["\n]\n"]), path)
+    else:
+        make_row = jsonl_row if format == "jsonl" else doccano_row
+        _write_pieces((_dumped(document, make_row) + "\n" for document in checked()), path)
+    return num_documents
 
 
 def jsonl_row(document: Document) -> dict[str, Any]:
@@ -137,7 +146,7 @@ def _span_result(text: str, span: Span) -> dict[str, Any]:
     return result
 
 
-def _checked(document: Document, format: str) -> Document:
+def _check(document: Document, format: str) -> None:
     where = f"document {document.id!r:.80}"
     for kind in ("spans", "labels", "target"):
         if getattr(document, kind) is not None and kind not in _HAS_PLACE[format]:
@@ -152,17 +161,22 @@ def _checked(document: Document, format: str) -> Document:
         problem = character_problem(value)
         if problem:
             raise DataError(f"{where} cannot be written: {problem}")
-    return document
 
 
-@contextmanager
-def _replacing(path: Path) -> Iterator[TextIO]:
-    """Open a new file beside the target and put it in the target's place when all is written."""
+def _dumped(document: Document, make_row: Callable[[Document], dict[str, Any]]) -> str:
+    try:
+        return json.dumps(make_row(document), ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        raise DataError(f"document {document.id!r:.80} cannot be written: {error}") from None
+
+
+def _write_pieces(pieces: Iterable[str], path: Path) -> None:
+    """Write a new file beside the target and put it in the target's place when all is written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:
         with draft.open("x", encoding="utf-8", newline="") as file:
-            yield file
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
@@ -170,40 +184,13 @@ def _replacing(path: Path) -> Iterator[TextIO]:
         draft.unlink(missing_ok=True)
 
 
-def _write_pieces(pieces: Iterable[str], path: Path) -> int:
-    num_pieces = 0
-    with _replacing(path) as file:
-        for piece in pieces:
-            file.write(piece)
-            num_pieces += 1
-    return num_pieces
-
-
-def _write_json(
-    documents: Iterable[Document], path: Path, make_row: Callable[[Document], dict[str, Any]], *, as_array: bool
-) -> int:
-    num_documents = 0
-    with _replacing(path) as file:
-        for document in documents:
-            try:
-                line = json.dumps(make_row(document), ensure_ascii=False, allow_nan=False)
-            except ValueError as error:
-                raise DataError(f"document {document.id!r:.80} cannot be written: {error}") from None
-            file.write((",\n" if num_documents else "[\n") + line if as_array else line + "\n")
-            num_documents += 1
-        if as_array:
-            file.write("\n]\n" if num_documents else "[]\n")
-    return num_documents
-
-
-def _write_brat(documents: Iterable[Document], folder: Path) -> int:
+def _write_brat(documents: Iterable[Document], folder: Path) -> None:
     """Write pairs of files; ids become file names in which what is unsafe is percent-encoded."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder}: expected a new or empty folder for brat, so that no older document stays in it")
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = folder.parent / f".{secrets.token_hex(8)}.tmp"
     draft.mkdir()
-    num_documents = 0
     try:
         for document in documents:
             name = _encoded(document.id, _UNSAFE_NAME)
@@ -214,20 +201,15 @@ def _write_brat(documents: Iterable[Document], folder: Path) -> int:
             if document.spans is not None:
                 lines = "".join(_brat_lines(document.text, document.spans))
                 (draft / f"{name}.ann").write_text(lines, encoding="utf-8", newline="")
-            num_documents += 1
         os.replace(draft, folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return num_documents
 
 
 def _brat_lines(text: str, spans: Iterable[Span]) -> Iterator[str]:
     for i, span in enumerate(spans, 1):
         surface = _LINE_BREAKS.sub(" ", text[span.start : span.end])
         yield f"T{i}\t{_encoded(span.label, _UNSAFE_LABEL)} {span.start} {span.end}\t{surface}\n"
-        note = {name: value for name, value in _entity(span).items() if name in ("score", "slice")}
-        if note:
-            yield f"#{i}\t{NOTE_TYPE} T{i}\t{json.dumps(note, ensure_ascii=False)}\n"
 
 
 def _encoded(name: str, unsafe: re.Pattern[str]) -> str:
