@@ -13,9 +13,9 @@ mentions have ``slice="far"``.
 
 **Splits.** Names, courts, statutes, layouts and sentences are dealt out: 5 of 8 to train, 1 to dev, 2 to test.
 
-**The class of a document** is what became of the claim and of the counterclaim, see ``OUTCOMES``. Each is decided in one
-sentence, the claim's in the first part of the judgment and the counterclaim's at its end, both in much the same words; which
-was which, and that a "not" stood before one of them, has to be read.
+**The class of a document** is what became of the claim and of the counterclaim, see ``OUTCOMES``. The claim is decided in the
+first part of the judgment and the counterclaim in the last, in the same words ("succeeds", "is dismissed"). Either place alone
+leaves two classes open, and so do the words without what they are said of.
 """
 
 import random

@@ -1,5 +1,7 @@
 """Chinese words and phrasings of the embedded corpus, in the template language of `longdoc.app.corpus.writer`."""
 
+from longdoc.app.corpus.writer import words
+
 # Every table here is dealt out to the splits item by item: no split sees a name or a phrasing of another.
 DEALT: dict[str, tuple[str, ...]] = {
     "given": tuple(
@@ -226,12 +228,11 @@ DEALT: dict[str, tuple[str, ...]] = {
         "{thing}{quality}，可以放在一边。", "无论怎样看，{thing}都{quality}。", "{thing}没有争议。",
     ),
     "finding": (
-        "关于{matter}，结论可以直接说明：所称违约{not}成立。", "{matter}{not}能成立。", "本院认定{matter}{not}成立。",
-        "{matter}的理由{not}充分。", "{matter}所主张的事实{not}属实。", "{matter}应{not}予支持。",
-        "就{matter}而言，本院认为{not}符合约定。", "{matter}请求{not}应支持。", "{matter}的依据{not}足。",
-        "综上，{matter}{not}可采信。", "{matter}一节，证据{not}充分，结论由此得出。", "本院对{matter}的结论是：{not}成立。",
-        "{matter}所称的损失{not}能证明。", "对{matter}本院{not}支持。", "{matter}的主张{not}合法有据。",
-        "经审查，{matter}{not}成立。",
+        "关于{matter}，结论可以直接说明：{so}。", "从证据看，{matter}{so}。", "本院认定{matter}{so}。",
+        "由此可见，{matter}{so}。", "总的来看，{matter}{so}。", "本院的意见是{matter}{so}。", "{matter}经审查{so}。",
+        "至于{matter}，{so}。", "{matter}{so}，理由已如上述。", "依据查明的事实，{matter}{so}。",
+        "举证责任决定了结果：{matter}{so}。", "没有别的结论：{matter}{so}。", "结果是{matter}{so}。",
+        "既然如此，{matter}{so}。", "{matter}的各项理由均{so}。", "归结起来，{matter}{so}。",
     ),
     "closes": (
         "据此制作文书，于{date}前送达。", "应付款项由各方核对，逾期可依{statute}于{date}前申请。",
@@ -285,19 +286,19 @@ COMMON: dict[str, tuple[str, ...]] = {
     "who_judge": ("原审法官", "一审审判员", "原审审判员"),
     "matter_claim": ("本诉",),
     "matter_counterclaim": ("反诉",),
-    "not_True": ("",),
-    "not_False": ("不",),
-    "thing": tuple(
+    "so_True": ("成立", "应予支持", "有理", "得到证明", "予以采纳"),
+    "so_False": ("不成立", "应予驳回", "无理", "未获证明", "不予采纳"),
+    "thing": words(
         "货款 定金 发票 收据 清单 样品 图纸 账册 信函 通知 草稿 协议 租约 保单 提货单 仓单 报价 估价 报告 "
         "照片 录音 短信 钥匙 门锁 屋顶 窗户 地面 水管 水泵 电机 吊机 货车 油罐 煤炭 木材 钢材 粮食 种子 "
         "饲料 布料 机床 模具 工具 轮胎 围墙 道路 码头泊位 过磅单 运单 许可证 担保函 存单 支票 订单 备忘录 "
         "日记 地图 合影 签名 印章 附件 副本 条款 价目表 进度表 验收单 记录 账目 库存 包装 标签 电表 仪器 "
-        "零件 备件 锅炉 冷库 货架 托盘 雨棚 排水沟".split()
+        "零件 备件 锅炉 冷库 货架 托盘 雨棚 排水沟"
     ),
-    "quality": tuple(
+    "quality": words(
         "不齐 完好 受潮 陈旧 崭新 太贵 便宜 合格 不合格 清楚 模糊 真实 有误 有效 无效 完整 残缺 及时 太晚 "
         "太早 合理 过高 过低 普通 罕见 重要 次要 安全 危险 干燥 潮湿 松动 结实 破损 齐全 短缺 准确 粗糙 "
-        "光滑 复杂 简单 公开 保密 可用 多余 足够 不足 正常 异常 空白 潦草 相符 不符 有用 无用".split()
+        "光滑 复杂 简单 公开 保密 可用 多余 足够 不足 正常 异常 空白 潦草 相符 不符 有用 无用"
     ),
     "heading_early": ("基本情况", "诉讼请求", "案件背景"),
     "heading_middle": ("证据与意见", "争议的问题", "审理查明"),
@@ -312,11 +313,11 @@ COMMON: dict[str, tuple[str, ...]] = {
         "{thing}{quality}，{thing}则不然。", "{adverb}，{thing}{quality}。", "{adverb}没有人{done}{thing}。",
         "{this}{thing}{quality}。", "{thing}{done}过，{adverb}{quality}。",
     ),
-    "adverb": tuple("此外 显然 当然 同时 随后 后来 起初 其实 毕竟 果然 至少 大概 或许 仍旧 曾经 已经 从此 不久 终于 因此 然而 不过 总之 另外 再者 即使 如此".split()),
+    "adverb": words("此外 显然 当然 同时 随后 后来 起初 其实 毕竟 果然 至少 大概 或许 仍旧 曾经 已经 从此 不久 终于 因此 然而 不过 总之 另外 再者 即使 如此"),
     "this": ("这", "那", "其", "每件", "各", "某", "该", "有的", "任何", "另一", "上述", "前述", "此", "双方的", "那些"),
-    "done": tuple(
+    "done": words(
         "查看 清点 核对 丢失 交付 签收 退还 提供 出示 引用 质疑 描述 辨认 记载 保管 移送 缴纳 预留 估价 分摊 抄送 印制 装订 翻阅 带来 借用 修理 "
-        "更换 购买 出售 转让 租赁 使用 听说 讲到 记住 忘记 写下 打印 拍照 看守 归还".split()
+        "更换 购买 出售 转让 租赁 使用 听说 讲到 记住 忘记 写下 打印 拍照 看守 归还"
     ),
     "signature": ("审判员　{J0.full}", "审判员：{J0.full}", "（审判员签名）{J0.full}"),
 }

@@ -1,5 +1,7 @@
 """English words and phrasings of the embedded corpus, in the template language of `longdoc.app.corpus.writer`."""
 
+from longdoc.app.corpus.writer import words
+
 # Every table here is dealt out to the splits item by item: no split sees a name or a phrasing of another.
 DEALT: dict[str, tuple[str, ...]] = {
     "rime": (
@@ -8,9 +10,9 @@ DEALT: dict[str, tuple[str, ...]] = {
         "oul", "ound", "und", "urn", "ey", "ay", "aw", "ow", "eath", "air", "aven", "ever", "iver", "over", "illing", "addle",
         "anner", "enn", "arl",
     ),
-    "code": tuple(
+    "code": words(
         "AC AD AL BA BC BL BR CA CC CF CH CL CM CR CV DC DE DR EA EC EQ EW FC FL GC HC HF HQ HT IC IP JR KB KC LA LC LM MC MR NC NE OC "
-        "PA PC PR PT QB QC RC RE SC SD SL TC TD TR UC UK VC WA WC WE XC YC".split()
+        "PA PC PR PT QB QC RC RE SC SD SL TC TD TR UC UK VC WA WC WE XC YC"
     ),
     "act_noun": (
         "Carriage", "Goods", "Land", "Warehousing", "Tenancies", "Misrepresentation", "Machinery", "Payment", "Shipping",
@@ -336,18 +338,13 @@ DEALT: dict[str, tuple[str, ...]] = {
         "It was a {quality} {thing}, by any standard.", "The {thing} raises no issue.",
     ),
     "finding": (
-        "My conclusion on the {matter} can be stated at once: the breach alleged is{not} proved.",
-        "The {matter} is{not} made out on the evidence.", "I find that the {matter} has{not} been established.",
-        "On the {matter} the burden of proof has{not} been discharged.",
-        "The {matter} is{not} a good one and must be dealt with on that footing.",
-        "As to the {matter}, the case alleged has{not} been shown to be right.",
-        "My finding on the {matter} is that the contract was{not} broken, as alleged.",
-        "It follows that the {matter} is{not} well founded.", "I would{not} uphold the {matter}, for the reasons given.",
-        "The facts on which the {matter} rests are{not} proved.",
-        "In my judgment the {matter} should{not} succeed on the facts as found.",
-        "The {matter}, I hold, was{not} rightly brought.", "The case made by the {matter} was{not} borne out by the papers.",
-        "On the {matter} I am{not} satisfied that the loss was caused as alleged.",
-        "Taken as a whole the {matter} has{not} been proved.", "The grounds of the {matter} are{not} sound.",
+        "My conclusion on the {matter} can be stated at once: it {so}.", "On the evidence the {matter} {so}.",
+        "I find that the {matter} {so}.", "It follows that the {matter} {so}.", "Taken as a whole the {matter} {so}.",
+        "In my judgment the {matter} {so}.", "The {matter}, I hold, {so}.", "As to the {matter}, it {so}.",
+        "The {matter} {so}, for the reasons given.", "On the facts as found the {matter} {so}.",
+        "The burden of proof decides it: the {matter} {so}.", "There is no way round it: the {matter} {so}.",
+        "In the result the {matter} {so}.", "That being so, the {matter} {so}.", "The {matter} {so} on every ground.",
+        "Where this leads is that the {matter} {so}.",
     ),
     "closes": (
         "An order will be drawn up accordingly and lodged by {date}.",
@@ -397,12 +394,16 @@ COMMON: dict[str, tuple[str, ...]] = {
     "remark": (
         "{about} the {thing} I say nothing.", "{adverb}, the {thing} was {quality}.",
         "{since} the {thing} was {quality}, the {thing} was not.", "{this} {thing} was {quality}.",
-        "{about} a {thing} there is not much to be {done}.", "{adverb} it was {done} {about_low} the {thing}.",
+        "{about} the {thing} there is no more to say.", "{adverb} the {thing} was {done}.",
     ),
-    "about": tuple("About Against Among As After At Before Behind Besides Beyond By Concerning During For From In Of On Over Since To "
-                   "Through Towards Under Until Upon With Within Without".split()),
-    "adverb": tuple("Again Also Certainly Clearly Even Finally First Fortunately Here However Indeed Later Moreover Nor Not Now Often "
-                    "Oddly Once Only Perhaps Plainly Rather So Sometimes Soon Still Then There Therefore Thus Yet".split()),
+    "about": words(
+        "About Against Besides Beyond By Concerning Despite Following For From In Of On Over Regarding To Under Until Upon "
+        "With Without"
+    ),
+    "adverb": words(
+        "Again Also Certainly Clearly Even Finally First Fortunately Here However Indeed Later Moreover Now Often Oddly Once "
+        "Only Perhaps Plainly Rather So Sometimes Soon Still Then There Therefore Thus Yet"
+    ),
     "since": (
         "Although", "As", "Because", "Even if", "If", "Once", "Since", "Though", "Unless", "Until", "When", "Where",
         "Whereas", "While",
@@ -412,12 +413,10 @@ COMMON: dict[str, tuple[str, ...]] = {
         "One", "Some of the", "Such a", "That", "The", "Their", "This", "What", "Whatever", "Which", "Nobody's", "Only one",
         "Taken as such, the",
     ),
-    "about_low": ("about", "after", "against", "by", "for", "from", "in", "on", "over", "to", "under", "with", "without"),
-    "done": tuple(
-        "added argued asked assessed brought checked claimed concerned concluded consolidated crossed decided denied "
-        "discussed done established fixed found gained given heard hoped inferred issued learnt left listed lost made noted "
-        "observed occupied paid placed produced proved read recalled recorded referred relied repeated said seen shown "
-        "sought stated stood succeeded summarised taken telephoned tested thought told walked written".split()
+    "done": words(
+        "added assessed brought checked claimed consolidated crossed decided denied discussed established fixed found given "
+        "issued learnt left listed lost made mentioned noted observed occupied paid placed produced proved read recalled "
+        "recorded refused repeated seen shown sought stated summarised taken tested torn wanted withdrawn"
     ),
     "signature": ("{J0.full}\nJudge", "Signed: {J0.full}, judge", "(Signed by the judge) {J0.full}"),
     "male": (
@@ -456,23 +455,22 @@ COMMON: dict[str, tuple[str, ...]] = {
     "who_judge": ("the judge below", "the judge at first instance", "the judges in the court below"),
     "matter_claim": ("claim",),
     "matter_counterclaim": ("counterclaim",),
-    "not_True": ("",),
-    "not_False": (" not",),
-    "thing": tuple(
-        "account bargain barge bill building bundle cargo charter cheque conclusion contract copy course deck delivery "
-        "deposit diary disclosure discussion dock draft drain engine estimate farm fault fence figure finding floor foundry "
-        "gate guarantee heading hour injunction invoice key lease ledger letter licence list load lock lunch machine map "
-        "meeting memorandum message month mortgage motor note notice offer order pallet period permit photograph pipe plan "
-        "pledge policy proposal pump purchase quarrel receipt record reply report reserve roof rule sample schedule sea "
-        "season security shed signature stake step store survey switch table tank textbook ticket tide timber tool "
-        "transcript truck valuation version wall warning weighbridge well wheel window wire yard".split()
+    "so_True": ("succeeds", "is upheld", "is allowed", "is well founded", "is proved"),
+    "so_False": ("fails", "is rejected", "is dismissed", "is unfounded", "is unproved"),
+    "thing": words(
+        "bargain barge bill building bundle cargo charter cheque conclusion contract copy course deck delivery deposit diary "
+        "disclosure discussion dock draft drain farm fault fence figure finding floor foundry gate guarantee heading key "
+        "lease ledger letter licence list load lock lunch machine map meeting memorandum message month mortgage motor note "
+        "notice pallet period permit photograph pipe plan pledge policy proposal pump purchase quarrel receipt record reply "
+        "report reserve roof rule sample schedule season security shed signature stake step store survey switch table tank "
+        "textbook ticket tide tool transcript truck valuation version wall warning weighbridge well wheel window wire yard"
     ),
-    "quality": tuple(
+    "quality": words(
         "bad bare brief broken careful careless cheap clear complete correct costly crowded damaged damp different difficult "
         "dirty doubtful dry fair false familiar faulty firm full genuine good heavy large late light long loose modest "
         "narrow new plain poor private proper rare ready reasonable regular rough safe serious short similar simple slow "
         "small smooth sound special strange strict strong sufficient tidy trivial true useful vague valid weak wet worn "
-        "wrong".split()
+        "wrong"
     ),
     "heading_early": ("Introduction", "Background", "The dispute"),
     "heading_middle": ("The law and the evidence", "Matters in issue", "Discussion"),

@@ -141,7 +141,7 @@ class Judgment:
     def _finding(self, matter: str, allowed: bool) -> Paragraph:
         """Say three times what becomes of the claim or of the counterclaim."""
         templates = [self.writer.draw("finding").replace("{matter", f"{{matter_{matter}") for _ in range(3)]
-        return [self.writer.write(template.replace("{not", f"{{not_{allowed}"), {}) for template in templates]
+        return [self.writer.write(template.replace("{so", f"{{so_{allowed}"), {}) for template in templates]
 
     def _far_paragraphs(self, num_mentions: int) -> list[Paragraph]:
         """Sentences about people whose roles were told at the beginning of the judgment only."""

@@ -39,6 +39,11 @@ class Person:
     label: str | None
 
 
+def words(text: str) -> tuple[str, ...]:
+    """A table of single words, written in one string."""
+    return tuple(text.split())
+
+
 def share(items: Sequence[str], split: str) -> tuple[str, ...]:
     """The items of a table that one split may use: 5 of 8 for train, 1 for dev, 2 for test, none twice."""
     return tuple(item for place, item in enumerate(items) if _DEAL[place % len(_DEAL)] == split)
