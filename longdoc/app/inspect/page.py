@@ -9,8 +9,7 @@ from typing import Literal
 from longdoc.app.inspect.advice import advise, findings
 from longdoc.app.inspect.statistics import CorpusReport, Statistics, clean, histogram, percent, spread
 
-SHOWN_ROWS = 200
-TEXT_BINS_PER_OCTAVE, ENTITY_BINS_PER_OCTAVE = 2, 1
+SHOWN_ROWS, SHOWN_OPEN = 200, 20
 
 
 @dataclass(frozen=True)
@@ -22,14 +21,12 @@ class Table:
         columns: Heads; a line feed says where one may be broken.
         rows: A name, then numbers or text.
         bars: For the page, a bar for each row: its length from 0 to 1, and whether it has the second colour.
-        note: What there is to know about it.
     """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[int | str]]
     bars: Sequence[tuple[float, bool]] = ()
-    note: str = ""
 
 
 def tables(report: CorpusReport) -> list[Table]:
@@ -82,21 +79,19 @@ def _labels(title: str, report: CorpusReport, kind: Literal["entities", "classes
 
 def histograms(report: CorpusReport) -> list[Table]:
     """Lengths of documents around the window, and of entities around the overlap."""
-    cut = f"longer than a window of {report.window:,} tokens: truncation cuts them"
-    shown = [_lengths("documents", report.whole.tokens, report.room, TEXT_BINS_PER_OCTAVE, cut)]
+    shown = [_lengths("documents", report.whole.tokens, report.room, "a window")]
     if report.whole.entities:
-        border, name = (report.overlap, "overlap") if report.overlap else (report.room, "window")
-        cut = f"longer than the {name} of {border:,} tokens: windows may cut them"
-        shown.append(_lengths("entities", report.whole.entity_tokens, border, ENTITY_BINS_PER_OCTAVE, cut))
+        border, name = (report.overlap, "the overlap") if report.overlap else (report.room, "a window")
+        shown.append(_lengths("entities", report.whole.entity_tokens, border, name))
     return shown
 
 
-def _lengths(what: str, values: Sequence[int], border: int, bins_per_octave: int, cut: str) -> Table:
-    bins = histogram(values, border, bins_per_octave)
+def _lengths(what: str, values: Sequence[int], border: int, name: str) -> Table:
+    bins = histogram(values, border)
     most = max(number for _, _, number in bins)
     rows = [(f"{low:,} to {high:,}" if low < high else f"{low:,}", number) for low, high, number in bins]
     bars = [(number / most, high > border) for _, high, number in bins]
-    return Table(f"Lengths of {what}", ("tokens", what), rows, bars, f"In the second colour: {cut}.")
+    return Table(f"Lengths of {what}; in the second colour, longer than {name} holds", ("tokens", what), rows, bars)
 
 
 def render_page(report: CorpusReport) -> str:
@@ -125,9 +120,9 @@ def _advice(report: CorpusReport) -> str:
 def _findings(report: CorpusReport) -> Iterator[str]:
     for title, to_do, found in findings(report.whole):
         items = _list(f"<code>{_data(where)}</code> {_data(reason)}" for where, reason in found[:SHOWN_ROWS])
-        yield (
-            f"<section><details open><summary>{title}</summary><p>{to_do}</p>{items}{_more(found)}</details></section>"
-        )
+        opened = " open" if len(found) <= SHOWN_OPEN else ""
+        head = f"<summary>{title}</summary><p>{to_do}</p>"
+        yield f"<section><details{opened}>{head}{items}{_more(found)}</details></section>"
 
 
 def _list(items: Iterable[str]) -> str:
@@ -148,7 +143,7 @@ def _table(table: Table) -> str:
         body.append(f"<tr><th scope=row>{_data(name)}</th>{bar}{numbers}</tr>")
     head = "".join(f"<th scope=col>{head}</th>" for head in heads)
     return (
-        f"<section><h2>{table.title}</h2><p class=note>{table.note}</p><div class=scroll><table><thead><tr>{head}</tr>"
+        f"<section><h2>{table.title}</h2><div class=scroll><table><thead><tr>{head}</tr>"
         f"</thead><tbody>{''.join(body)}</tbody></table></div>{_more(table.rows)}</section>"
     )
 
@@ -173,7 +168,8 @@ section { margin-top: 2.5rem; }
 h1 { font-size: 1.6rem; line-height: 1.25; }
 h2, summary { font-size: 1.15rem; font-weight: 600; margin: 0 0 .5rem; }
 .note, thead th, code { color: var(--soft); font-size: .875rem; }
-.verdict, pre { border: 1px solid var(--line); border-radius: 8px; padding: 1rem 1.25rem; white-space: pre-wrap; }
+.verdict, pre { border: 1px solid var(--line); border-radius: 8px; padding: 1rem 1.25rem; }
+pre { white-space: pre-wrap; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .6rem; text-align: right; border-bottom: 1px solid var(--line); vertical-align: bottom;

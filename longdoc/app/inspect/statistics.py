@@ -213,21 +213,20 @@ def spread(values: Sequence[int]) -> tuple[int | str, ...]:
     return tuple(np.percentile(values, [50, 90, 100], method="inverted_cdf").tolist())
 
 
-def histogram(values: Sequence[int], border: int, bins_per_octave: int) -> list[tuple[int, int, int]]:
-    """Count lengths in bins that widen with them, from the first to the last that is not empty.
+def histogram(values: Sequence[int], border: int) -> list[tuple[int, int, int]]:
+    """Count lengths in bins that widen by half an octave, from the first to the last that is not empty.
 
     Args:
         values: At least one, none negative.
         border: A length that is to be the last of its bin, 1 or more.
-        bins_per_octave: Bins between a length and its double.
 
     Returns:
         First length, last length and number of each bin.
 
-    >>> histogram([300, 510, 511, 511], 510, 1)
-    [(256, 510, 2), (511, 1020, 2)]
+    >>> histogram([400, 510, 511, 511], 510)
+    [(361, 510, 2), (511, 721, 2)]
     """
-    octaves = np.arange(-20 * bins_per_octave, 40 * bins_per_octave) / bins_per_octave
+    octaves = np.arange(-20, 40, 0.5)
     last = np.unique([-1, *np.floor(border * 2.0**octaves + 1e-6).astype(np.int64)])
     numbers, _ = np.histogram(values, bins=last + 1)
     bins = list(zip((last[:-1] + 1).tolist(), last[1:].tolist(), numbers.tolist(), strict=True))
