@@ -28,12 +28,12 @@ def test_ci_runs_the_readme_test_command() -> None:
 
 def test_the_readme_names_settings_that_exist(composed) -> None:
     config = composed("recipe=legal_ner")
-    for setting in re.findall(r"`((?:data|model|windows|optim|trainer)(?:\.\w+)+)[`=]", README):
+    for setting in re.findall(r"`((?:data|model|windows|attention|optim|trainer)(?:\.\w+)+)[`=]", README):
         node = config
         for key in setting.split("."):
             assert key in node, setting
             node = node[key]
-    for group, choices in re.findall(r"`(strategy|trainer|logger|aggregation)=([\w\\|]+)`", README):
+    for group, choices in re.findall(r"`(strategy|trainer|logger|aggregation|attention)=([\w\\|]+)`", README):
         for choice in choices.replace("\\", "").split("|"):
             assert (ROOT / "conf" / group / f"{choice}.yaml").is_file(), (group, choice)
 
