@@ -19,7 +19,14 @@ CHOICES = sorted(
 )
 NEEDS_A_DEVICE = {"trainer/gpu"}
 # Presets differ from the constructor's defaults on purpose; a learning rate of null follows the encoder.
-PRESETS = {"windows/truncate", "windows/stream", "attention/sliding", "attention/identity", "attention/uniform"}
+PRESETS = {
+    "data/legal_zh",
+    "windows/truncate",
+    "windows/stream",
+    "attention/sliding",
+    "attention/identity",
+    "attention/uniform",
+}
 DECIDED_ELSEWHERE = {("OptimizerConfig", "lr"), ("PredictionWriter", "path")}
 
 
