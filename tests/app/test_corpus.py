@@ -19,14 +19,14 @@ SHAPES = {
     "en": {
         "DATE": r"\d{1,2} [A-Z][a-z]+ \d{4}",
         "AMOUNT": r"£[\d,]+(\.\d\d)?|[\d,]+ pounds",
-        "STATUTE": r"(section \d+(\(\d\))? of the )?([A-Z][a-z]+|of|and| )+ Act \d{4}",
+        "STATUTE": r"(section \d+(\(\d\))? of the )?[A-Z][a-z]+( and [A-Z][a-z]+| \([A-Z][a-z]+\))? Act \d{4}",
         "CASE_NUMBER": r"[A-Z]{2}-\d{4}-\d{4}|[A-Z]{2}/\d+/\d{4}|\d{4} [A-Z]{2} \d+",
         "COURT": r"[A-Z]?[\w, ]*(Court|Registry)[\w, ]*",
     },
     "zh": {
         "DATE": r"\d{4}年\d{1,2}月\d{1,2}日",
         "AMOUNT": r"[\d,.]+万?元",
-        "STATUTE": r"《\w+法》(第\w+条(第\w款)?)?",
+        "STATUTE": r"《\w+》(第\w+条(第\w款)?)?",
         "CASE_NUMBER": r"（\d{4}）\w\d+民\w\d+号",
         "COURT": r"\w+法院",
     },

@@ -22,7 +22,7 @@ import random
 
 from longdoc.app.corpus import chinese, english
 from longdoc.app.corpus.judgment import FAR_SHARE, OUTCOMES, Judgment
-from longdoc.app.corpus.writer import SPLITS, Writer
+from longdoc.app.corpus.writer import SPLITS, Writer, share
 from longdoc.errors import ConfigError
 from longdoc.text.documents import Document
 
@@ -66,11 +66,11 @@ def generate(language: str, split: str, num_documents: int, seed: int) -> list[D
         raise ConfigError(f"split={split!r}: expected one of {list(SPLITS)}")
     if num_documents < 0:
         raise ConfigError(f"num_documents={num_documents}: expected 0 or more")
-    tables, space, numbering = LANGUAGES[language]
+    source, space, numbering = LANGUAGES[language]
+    tables = {name: share(items, split) for name, items in source.DEALT.items()} | source.COMMON
     documents = []
     for number in range(num_documents):
         document_id = f"{language}-{split}-{number:04d}"
         rng = random.Random(f"{seed} {document_id}")
-        writer = Writer(tables.DEALT, tables.COMMON, split, rng)
-        documents.append(Judgment(writer, space, numbering).write(document_id))
+        documents.append(Judgment(Writer(tables, rng), space, numbering).write(document_id))
     return documents

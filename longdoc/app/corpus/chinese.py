@@ -2,20 +2,22 @@
 
 from longdoc.app.corpus.writer import words
 
+_GIVEN = "建志晓文玉春永秀国海德淑丽俊明光荣庆福祥兴红雪慧敏佳思雨子浩宇泽嘉欣怡梓晨凯鹏飞龙云霞芳兰桂振宏伟立学忠树长少宝金银铁石"
+_GIVEN_END = "华强军平英杰刚勇辉斌娟萍玲燕静琴峰超磊波涛洁颖莉娜"
+_BRANDS, _BRAND_ENDS = "恒鑫宏瑞盛佰华鼎凯腾锦隆昊润泓晟旭众骏源汇博卓煜川诚硕联铭", "达泰通发丰茂远利源"
+_CITIES, _CITY_ENDS = "临青平南新海和永长龙云清泰武昌兴通丰顺东同广庆怀绥津涌嘉淮", "州阳城安江宁原水山川"
+_PROVINCES = "京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼台"
+_LAWS = words(
+    "合同法 物权法 担保法 公司法 招标投标法 侵权责任法 建筑法 海商法 保险法 票据法 劳动合同法 合伙企业法 产品质量法 农村土地承包法 道路交通安全法 消费者权益保护法 电子商务法 拍卖法 铁路法 港口法 种子法 仲裁法 商标法 民事诉讼法"
+)
+
 # Every table here is dealt out to the splits item by item: no split sees a name or a phrasing of another.
 DEALT: dict[str, tuple[str, ...]] = {
-    "given": tuple(
-        "建志晓文玉春永秀国海德淑丽俊明光荣庆福祥兴红雪慧敏佳思雨子浩宇泽嘉欣怡梓晨凯鹏飞龙云霞芳兰桂振宏伟立学忠树长少宝"
-        "金银铁石森向东承启耀景若书诗依乐瑞天廷伯仲叔季士彦尚之可亦如其以孟冬秋"
-    ),
-    "brand": tuple("恒鑫宏瑞盛佰华鼎凯腾锦隆昊润泓晟旭众骏源汇博卓煜川诚硕联铭"),
-    "city_head": tuple("临青平南新海和永长龙云清泰武昌兴通丰顺东同广庆怀绥津涌嘉淮"),
-    "province": tuple("京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼台"),
-    "law_name": (
-        "合同法", "物权法", "担保法", "公司法", "招标投标法", "侵权责任法", "建筑法", "海商法", "保险法", "票据法",
-        "劳动合同法", "合伙企业法", "产品质量法", "农村土地承包法", "道路交通安全法", "消费者权益保护法", "电子商务法",
-        "拍卖法", "铁路法", "港口法", "种子法", "仲裁法", "商标法", "民事诉讼法",
-    ),
+    "given": (*_GIVEN, *(first + second for first in _GIVEN for second in _GIVEN_END)),
+    "brand": tuple(first + second for first in _BRANDS for second in _BRAND_ENDS),
+    "city": tuple(first + second for first in _CITIES for second in _CITY_ENDS),
+    "province": tuple(f"{province}{number:02d}" for province in _PROVINCES for number in range(1, 30)),
+    "law_name": tuple(law + kind for law in _LAWS for kind in ("", "实施条例", "实施细则", "司法解释", "补充规定")),
     "head": (
         "{court}\n民事判决书\n{number}", "民事判决书\n\n{number}\n{court}", "{court}\n判决书\n\n案号：{number}",
         "{number}\n{court}民事判决书", "{court}\n{number}\n民事判决书", "判决书（{number}）\n\n审理法院：{court}",
@@ -245,21 +247,18 @@ DEALT: dict[str, tuple[str, ...]] = {
 COMMON: dict[str, tuple[str, ...]] = {
     "scene": ("claimant", "defendant", "witness", "counsel", "judge", "authority", "authority", "procedure"),
     "family": tuple("王李张刘陈杨赵黄周吴徐孙胡朱高林何郭马罗梁宋郑谢韩唐冯于董萧程曹袁邓许傅沈曾彭吕苏卢蒋蔡贾丁魏薛叶阎余潘杜戴夏钟汪田任姜"),
-    "given_end": tuple("华强军平英杰刚勇辉斌娟萍玲燕静琴峰超磊波涛洁颖莉娜琳婷"),
-    "name": ("{family}{given}{given_end}", "{family}{given}{given_end}", "{family}{given}"),
+    "name": ("{family}{given}",),
     "person": ("<{name}>",),
-    "city_tail": tuple("州阳城安江宁原水山川"),
-    "city": ("{city_head}{city_tail}",),
-    "brand_end": tuple("达泰通发丰茂远利"),
-    "party": ("<{name}>", "<{name}>", "{city}<{brand}{brand_end}>{trade}有限公司"),
-    "ship": ("{brand}{brand_end}{1-99}", "{city}{101-999}"),
+    "party": ("<{name}>", "<{name}>", "{city}<{brand}>{trade}有限公司"),
+    "ship": ("{brand}{1-99}", "{city}{101-999}"),
     "place": ("{city}{road}路{1-299}号", "{city}{road}[码头|仓库|市场]"),
     "court": ("{city}市{district}区人民法院", "{city}市中级人民法院", "{city}县人民法院"),
-    "number": ("（{year}）{province}{01-29}民[初|终|再]{101-9999}号", "（{year}）{province}{0101-0999}民[初|终]{101-9999}号"),
+    "number": ("（{year}）{province}民[初|终|再]{101-9999}号", "（{year}）{province}{11-29}民[初|终]{101-9999}号"),
     "date": ("{year}年{1-12}月{1-28}日",),
     "amount": ("{,1000-950000}元", "人民币#{1000-950000}元", "{10-95}.{1-9}万元", "{1000-99999}.{10-99}元"),
     "digit": tuple("一二三四五六七八九"),
-    "article": ("{digit}十{digit}", "一百{digit}十{digit}", "二百{digit}十", "十{digit}"),
+    "tens": ("十", "二十", "三十", "四十", "五十", "六十", "七十", "八十", "九十"),
+    "article": ("{tens}{digit}", "一百{digit}十{digit}", "二百{digit}十", "{tens}"),
     "law": ("《{law_name}》", "《中华人民共和国{law_name}》"),
     "statute": ("{law}第{article}条", "{law}第{article}条第{digit}款", "{law}"),
     "trade": (

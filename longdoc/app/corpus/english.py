@@ -2,25 +2,39 @@
 
 from longdoc.app.corpus.writer import words
 
+_ONSETS = words(
+    "B Br C Ch Cl Cr D Dr F Fl G Gr H K L M N P Pr R S Sh St T Th Tr W"
+)
+_RIMES = words(
+    "ad al am an ar arn ather el en er eld il in ing ol om on or orn ul ur us ack amb and ark edge elm end ern ind "
+    "oak old ond ost oul ound und urn ey ay aw ow eath air aven ever iver over illing addle anner enn arl"
+)
+_FAMILIES = words(
+    "ley ton field worth well man bourne wick ford stead more low shaw croft"
+)
+_QUARTERS = words(
+    "minster mouth chester bury pool haven bridge port ham by gate hithe"
+)
+_ACTS = words(
+    "Carriage Goods Land Warehousing Tenancies Misrepresentation Machinery Payment Shipping Limitation Contracts "
+    "Credit Arbitration Harbours Partnership Factors Consumers Building Bills Agency Insurance Weights Navigation "
+    "Cheques Fuel Plant Markets Railways Docks Auctions Pledges Sureties Interest Deposits Leases Fisheries Mines "
+    "Patents Salvage Bailment Bankruptcy Bridges Canals Charities Dairies Drainage Electricity Factories Forestry Gas "
+    "Housing Explosives Pilotage Ports Poisons Roads Seeds Tolls Trustees Waterworks Wharves Wills Workshops "
+    "Moneylenders"
+)
+_MATTERS = words(
+    "Amendment Appeals Arrangements Commencement Consolidation Damages Enforcement Evidence Fees Duties General "
+    "Offences Officers Powers Procedure Provisions Registration Remedies Safety Temporary"
+)
+_LETTERS = "ABCDEFGHJKLMNPRSTUVWXY"
+
 # Every table here is dealt out to the splits item by item: no split sees a name or a phrasing of another.
 DEALT: dict[str, tuple[str, ...]] = {
-    "rime": (
-        "ad", "al", "am", "an", "ar", "arn", "ather", "el", "en", "er", "eld", "il", "in", "ing", "ol", "om", "on", "or",
-        "orn", "ul", "ur", "us", "ack", "amb", "and", "ark", "edge", "elm", "end", "ern", "ind", "oak", "old", "ond", "ost",
-        "oul", "ound", "und", "urn", "ey", "ay", "aw", "ow", "eath", "air", "aven", "ever", "iver", "over", "illing", "addle",
-        "anner", "enn", "arl",
-    ),
-    "code": words(
-        "AC AD AL BA BC BL BR CA CC CF CH CL CM CR CV DC DE DR EA EC EQ EW FC FL GC HC HF HQ HT IC IP JR KB KC LA LC LM MC MR NC NE OC "
-        "PA PC PR PT QB QC RC RE SC SD SL TC TD TR UC UK VC WA WC WE XC YC"
-    ),
-    "act_noun": (
-        "Carriage", "Goods", "Land", "Warehousing", "Tenancies", "Misrepresentation", "Machinery", "Payment", "Shipping",
-        "Limitation", "Contracts", "Credit", "Arbitration", "Harbours", "Partnership", "Factors", "Consumers", "Building",
-        "Bills", "Agency", "Insurance", "Weights", "Navigation", "Cheques", "Fuel", "Plant", "Markets", "Railways", "Docks",
-        "Auctions", "Pledges", "Sureties", "Interest", "Deposits", "Leases", "Fisheries", "Mines", "Patents", "Salvage",
-        "Bailment",
-    ),
+    "surname": tuple(onset + rime + family for onset in _ONSETS for rime in _RIMES for family in _FAMILIES),
+    "town": tuple(onset + rime + quarter for onset in _ONSETS for rime in _RIMES for quarter in _QUARTERS),
+    "code": tuple(first + second for first in _LETTERS for second in _LETTERS),
+    "act_name": tuple(f"{act}{more}" for act in _ACTS for more in ("", *(f" ({matter})" for matter in _MATTERS), " and Goods", " and Land")),
     "head": (
         "In the {court}\n\nCase No {number}", "{court}\n\nClaim number {number}", "{number}\nIn the {court}",
         "JUDGMENT\n\nCourt: {court}\nCase number: {number}", "The {court}\n\nNo. {number}", "Claim {number}\n\n{court}",
@@ -272,7 +286,7 @@ DEALT: dict[str, tuple[str, ...]] = {
     ),
     "manner": (
         "with some force", "without much conviction", "rather late", "at the outset", "quite properly", "in plain words",
-        "not for the first time", "after a pause", "with a good deal of heat", "in passing", "on reflection",
+        "for the second time", "after a pause", "with a good deal of heat", "in passing", "on reflection",
         "at greater length", "for what it is worth", "all the same", "in so many words", "to be fair",
     ),
     "clause": (
@@ -360,18 +374,7 @@ DEALT: dict[str, tuple[str, ...]] = {
 
 # Tables every split may use whole.
 COMMON: dict[str, tuple[str, ...]] = {
-    "family": (
-        "ley", "ton", "field", "worth", "well", "man", "bourne", "wick", "ford", "stead", "more", "low", "shaw", "croft",
-    ),
-    "quarter": ("minster", "mouth", "chester", "bury", "pool", "haven", "bridge", "port", "ham", "by", "gate", "hithe"),
-    "onset": (
-        "B", "Br", "C", "Ch", "Cl", "Cr", "D", "Dr", "F", "Fl", "G", "Gr", "H", "K", "L", "M", "N", "P", "Pr", "R", "S", "Sh",
-        "St", "T", "Th", "Tr", "W",
-    ),
-    "stem": ("{onset}{rime}",),
-    "surname": ("{stem}{family}",),
-    "town": ("{stem}{quarter}",),
-    "ship": ("{stem}{quarter}", "{female} {stem}{quarter}"),
+    "ship": ("{town}", "{female} {town}"),
     "place": ("{1-99} {town} [Road|Street|Lane]", "{town} [Wharf|Mill|House|Farm]"),
     "person": ("Mr #{male} <{surname}>", "Mr #{male} <{surname}>", "Ms #{female} <{surname}>", "Ms #{female} <{surname}>"),
     "party": ("{person}", "{person}", "<{surname} {trade}> [Limited|plc|LLP]"),
@@ -383,7 +386,7 @@ COMMON: dict[str, tuple[str, ...]] = {
     ),
     "date": ("{1-28} {month} {year}",),
     "amount": ("£{,1000-950000}", "£{,1000-950000}", "£{,1000-99999}.{10-99}", "{,1000-95000} pounds"),
-    "act": tuple(f"{name} Act {{1894-2015}}" for name in ("{act_noun}", "{act_noun} and {act_noun}", "{act_noun} of {act_noun}")),
+    "act": ("{act_name} Act {1894-2015}",),
     "statute": ("section {1-90} of the {act}", "section {1-90}({1-6}) of the {act}", "the #{act}"),
     "scene": ("claimant", "defendant", "witness", "counsel", "judge", "authority", "authority", "procedure"),
     "caption": (

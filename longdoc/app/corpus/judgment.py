@@ -38,7 +38,7 @@ _OPENINGS = {
     "procedure": ("procedure_opens",),
 }
 _BODIES = {
-    **dict.fromkeys(_SPEAKERS, (*_WORDS, "role_tells", "role_tells")),
+    **dict.fromkeys(_SPEAKERS, (*_WORDS, "role_tells", "role_tells", "role_tells")),
     "authority": (*_WORDS, "authority_tells", "steps", "steps"),
     "procedure": ("steps",),
 }

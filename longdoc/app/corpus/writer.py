@@ -1,8 +1,8 @@
 """A small template language: tables of phrasings in, text with spans out.
 
-In a template ``[a|b]`` is a choice, ``{table}`` an item of a table, ``{table!}`` one with a capital, ``{1-28}`` a number, ``{,1000-9000}`` one with commas,
-``{0001-9999}`` one with leading zeros, ``{X}`` a person. What stands before ``#`` is written but is not part of the entity;
-the short form of a person's name stands between ``<`` and ``>``.
+In a template ``[a|b]`` is a choice, ``{table}`` an item of a table, ``{table!}`` one with a capital, ``{1-28}`` a number,
+``{,1000-9000}`` one with commas, ``{0001-9999}`` one with leading zeros, ``{X}`` a person and ``{X.full}`` their full name. What
+stands before ``#`` is written but is not part of the entity; the short form of a name stands between ``<`` and ``>``.
 """
 
 import random
@@ -15,6 +15,7 @@ LABEL_OF_TABLE = {"date": "DATE", "amount": "AMOUNT", "statute": "STATUTE", "cou
 YEARS = (1990, 2021)
 
 _DEAL = ("train", "train", "test", "train", "dev", "train", "test", "train")
+_LONGEST_DECK = 200
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _SLOT = re.compile(r"\{([^{}]+)\}")
 _NUMBER = re.compile(r"(,?)(\d+)-(\d+)")
@@ -53,15 +54,13 @@ class Writer:
     """Fills templates for one document.
 
     Args:
-        dealt: Tables that are shared out between the splits.
-        common: Tables that every split may use whole.
-        split: ``train``, ``dev`` or ``test``.
+        tables: What each name in a template may stand for.
         rng: Source of every choice.
     """
 
-    def __init__(self, dealt: dict[str, tuple[str, ...]], common: dict[str, tuple[str, ...]], split: str, rng: random.Random):
+    def __init__(self, tables: dict[str, tuple[str, ...]], rng: random.Random):
         self.rng = rng
-        self._tables = {name: share(items, split) for name, items in dealt.items()} | common
+        self._tables = tables
         self._decks: dict[str, list[str]] = {}
         self._names: set[str] = set()
         self._titled = rng.random() < 0.5
@@ -69,7 +68,9 @@ class Writer:
         self.ours: dict[str, list[str]] = {}
 
     def draw(self, table: str) -> str:
-        """An item of a table; none comes twice before all have come once."""
+        """An item of a table; of a short one, none comes twice before all have come once."""
+        if len(self._tables[table]) > _LONGEST_DECK:
+            return self.rng.choice(self._tables[table])
         deck = self._decks.setdefault(table, [])
         if not deck:
             deck.extend(self._tables[table])
