@@ -5,13 +5,14 @@ from longdoc.app.corpus.writer import words
 _GIVEN = "建志晓文玉春永秀国海德淑丽俊明光荣庆福祥兴红雪慧敏佳思雨子浩宇泽嘉欣怡梓晨凯鹏飞龙云霞芳兰桂振宏伟立学忠树长少宝金银铁石"
 _GIVEN_END = "华强军平英杰刚勇辉斌娟萍玲燕静琴峰超磊波涛洁颖莉娜"
 _BRANDS, _BRAND_ENDS = "恒鑫宏瑞盛佰华鼎凯腾锦隆昊润泓晟旭众骏源汇博卓煜川诚硕联铭", "达泰通发丰茂远利源"
-_CITIES, _CITY_ENDS = "临青平南新海和永长龙云清泰武昌兴通丰顺东同广庆怀绥津涌嘉淮", "州阳城安江宁原水山川"
+_CITIES, _CITY_ENDS = "临青平南新海和永长龙云清泰武昌兴通丰顺东同广庆怀绥津涌嘉淮", "州阳城安江宁原水山"
 _PROVINCES = "京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼台"
 _LAWS = words(
     "合同法 物权法 担保法 公司法 招标投标法 侵权责任法 建筑法 海商法 保险法 票据法 劳动合同法 合伙企业法 产品质量法 农村土地承包法 道路交通安全法 消费者权益保护法 电子商务法 拍卖法 铁路法 港口法 种子法 仲裁法 商标法 民事诉讼法"
 )
 
-# Every table here is dealt out to the splits item by item: no split sees a name or a phrasing of another.
+# Every table here is dealt out to the splits item by item: no split sees a name or a phrasing of another. Where names are put
+# together of parts, the number of last parts is odd, so that each part comes to every split.
 DEALT: dict[str, tuple[str, ...]] = {
     "given": (*_GIVEN, *(first + second for first in _GIVEN for second in _GIVEN_END)),
     "brand": tuple(first + second for first in _BRANDS for second in _BRAND_ENDS),
