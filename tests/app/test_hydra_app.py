@@ -48,7 +48,10 @@ def test_our_errors_are_one_line_unless_all_is_asked_for(tmp_path: Path) -> None
             "optim.lrr=1",
             "optim has no 'lrr'. Did you mean optim.lr? There is: lr, weight_decay, warmup_ratio, schedule.",
         ),
-        ("datas=x", "The configuration has no 'datas'. Did you mean data? There is: aggregation, attention, callbacks, data,"),
+        (
+            "datas=x",
+            "The configuration has no 'datas'. Did you mean data? There is: aggregation, attention, callbacks, data,",
+        ),
         (
             "model.scratch.depth=2",
             "model.scratch has no 'depth'. Did you mean model.scratch.width? There is: vocab_size",

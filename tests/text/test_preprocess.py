@@ -58,7 +58,9 @@ def check_oracle(preprocessor: Preprocessor, document: Document, aggregation: Ag
 @settings(max_examples=60)
 @given(text=texts(), plan=entity_plans, windower=windowers())
 @example(text=MIXED_SCRIPTS * 4, plan=LONG_ENTITIES, windower=Windower(8, 0))
-@example(text=f"see {GIANT} John {GIANT}今{GIANT} ", plan=[(1, 1, "A"), (0, 2, "B"), (1, 1, "A")], windower=Windower(16, 3))
+@example(
+    text=f"see {GIANT} John {GIANT}今{GIANT} ", plan=[(1, 1, "A"), (0, 2, "B"), (1, 1, "A")], windower=Windower(16, 3)
+)
 @example(text="", plan=[], windower=Windower(8, 5))
 @example(text=" \r\n\u200b", plan=[], windower=Windower(8, 5))
 def test_an_oracle_comes_back_whole(
@@ -70,7 +72,9 @@ def test_an_oracle_comes_back_whole(
 
 @every_kind
 def test_an_oracle_comes_back_whole_at_every_size_and_overlap(kind):
-    document = planned_document(MIXED_SCRIPTS + MIXED_SCRIPTS[:90], [(2, 1, "A"), (3, 30, "B"), (0, 2, "A"), (1, 4, "A"), (0, 1, "B")])
+    document = planned_document(
+        MIXED_SCRIPTS + MIXED_SCRIPTS[:90], [(2, 1, "A"), (3, 30, "B"), (0, 2, "A"), (1, 4, "A"), (0, 1, "B")]
+    )
     scheme = TagScheme(("A", "B"))
     whole = Preprocessor(tokenizer_of(kind), Windower(None), scheme)(document)
     wanted = [span.key for span in document.spans or ()]
@@ -119,7 +123,9 @@ def reasons(preprocessor: Preprocessor, text: str, *spans: tuple[int, int, str])
 
 def test_lost_gold_has_a_reason():
     preprocessor = Preprocessor(tokenizer_of("scratch"), Windower(None), TagScheme(("A",)), "longest_first")
-    lost = reasons(preprocessor, "in 2018 at court", (0, 2, "A"), (3, 5, "A"), (3, 10, "A"), (8, 10, "A"), (11, 16, "C"))
+    lost = reasons(
+        preprocessor, "in 2018 at court", (0, 2, "A"), (3, 5, "A"), (3, 10, "A"), (8, 10, "A"), (11, 16, "C")
+    )
     assert lost == [(3, 5, "unalignable"), (11, 16, "unknown_label"), (8, 10, "overlapping")]
 
 
@@ -169,7 +175,9 @@ def test_sizes_are_checked_when_it_is_built():
 
 @every_kind
 def test_state_and_pickle_round_trip(kind):
-    preprocessor = Preprocessor(tokenizer_of(kind), Windower(16, 4, "sentence"), TagScheme(("A", "B"), "IOB2"), "outermost", "pt")
+    preprocessor = Preprocessor(
+        tokenizer_of(kind), Windower(16, 4, "sentence"), TagScheme(("A", "B"), "IOB2"), "outermost", "pt"
+    )
     document = planned_document(MIXED_SCRIPTS, LONG_ENTITIES)
     expected = preprocessor(document)
     for copy in (Preprocessor.from_state(preprocessor.state()), pickle.loads(pickle.dumps(preprocessor))):

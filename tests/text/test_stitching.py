@@ -30,7 +30,11 @@ def test_golden_windows_and_items():
     assert [i.token.tolist() for i in items] == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3]]
     # The ends of the document are no edges.
     assert [i.context.tolist() for i in items] == [[4, 3, 2, 1, 0], [0, 1, 2, 1, 0], [0, 1, 2, 3]]
-    assert [i.owned.tolist() for i in items] == [[True] * 4 + [False], [False, True, True, True, False], [False, True, True, True]]
+    assert [i.owned.tolist() for i in items] == [
+        [True] * 4 + [False],
+        [False, True, True, True, False],
+        [False, True, True, True],
+    ]
 
 
 # Probability of B and I for each word, window by window; the rest is O.

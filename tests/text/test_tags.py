@@ -57,7 +57,13 @@ def test_golden_transitions_iob2():
     scheme = TagScheme(("P", "Q"), "IOB2")
     allowed = {a: {b for j, b in enumerate(scheme.tags) if scheme.may_follow[i, j]} for i, a in enumerate(scheme.tags)}
     begin = {"O", "B-P", "B-Q"}
-    assert allowed == {"O": begin, "B-P": begin | {"I-P"}, "I-P": begin | {"I-P"}, "B-Q": begin | {"I-Q"}, "I-Q": begin | {"I-Q"}}
+    assert allowed == {
+        "O": begin,
+        "B-P": begin | {"I-P"},
+        "I-P": begin | {"I-P"},
+        "B-Q": begin | {"I-Q"},
+        "I-Q": begin | {"I-Q"},
+    }
     assert scheme.may_start.tolist() == [True, True, False, True, False]
     assert scheme.may_end.all()
 

@@ -124,7 +124,9 @@ def test_a_normaliser_that_deletes_characters():
 
 def test_a_normaliser_that_adds_and_joins_characters():
     backend = Tokenizer.from_str(tokenizer_of("wordpiece").backend.to_str())
-    backend.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace("a", "aaa"), normalizers.Strip()])
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Replace("a", "aaa"), normalizers.Strip()]
+    )
     for fragment in FRAGMENTS:
         check(WordTokenizer(backend, unk_id=1, pad_id=0), f"  {fragment} a ﬁn ")
 
@@ -155,7 +157,10 @@ def test_pickle_and_state_round_trip(kind):
     text = " ".join(FRAGMENTS)
     words = split_words(text)
     expected = tokenizer(text, words)
-    for copy in (pickle.loads(pickle.dumps(tokenizer)), WordTokenizer.from_state(json.loads(json.dumps(tokenizer.state())))):
+    for copy in (
+        pickle.loads(pickle.dumps(tokenizer)),
+        WordTokenizer.from_state(json.loads(json.dumps(tokenizer.state()))),
+    ):
         assert copy(text, words).ids.tolist() == expected.ids.tolist()
         assert copy(text, words).word.tolist() == expected.word.tolist()
         assert (copy.unk_id, copy.pad_id, copy.prefix_ids) == (tokenizer.unk_id, tokenizer.pad_id, tokenizer.prefix_ids)

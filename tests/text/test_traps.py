@@ -53,7 +53,9 @@ def test_windows_are_in_order():
 
 def test_all_gold_of_a_long_document_stands_in_the_training_windows():
     text = " ".join(f"Name{i}" if i % 100 == 0 else "word" for i in range(1500))
-    gold = tuple(Span(text.index(f"Name{i} "), text.index(f"Name{i} ") + len(f"Name{i}"), "PER") for i in range(0, 1500, 100))
+    gold = tuple(
+        Span(text.index(f"Name{i} "), text.index(f"Name{i} ") + len(f"Name{i}"), "PER") for i in range(0, 1500, 100)
+    )
     encoded = Preprocessor(tokenizer_of("scratch"), Windower(512, 128), SCHEME)(Document("d", text, gold))
     assert encoded.tags is not None
     learned = {int(word) for w in range(len(encoded.windows)) for word in window_items(encoded, w).word}
@@ -112,7 +114,9 @@ def one_token_a_word(text: str, windower: Windower) -> EncodedDocument:
     return EncodedDocument(Document("d", text), words, tokens, tokens, tokens, windower(tokens, 0), None, ())
 
 
-def said(encoded: EncodedDocument, aggregation: Aggregation, tags_of_window: list[dict[int, str]], sure: float) -> list[str]:
+def said(
+    encoded: EncodedDocument, aggregation: Aggregation, tags_of_window: list[dict[int, str]], sure: float
+) -> list[str]:
     stitcher = Stitcher(len(encoded.words), len(SCHEME), aggregation)
     for window, tags in enumerate(tags_of_window):
         items = window_items(encoded, window)
@@ -147,7 +151,11 @@ def test_an_entity_longer_than_the_overlap_comes_back_whole(aggregation):
 def test_a_word_in_two_windows_can_weigh_once():
     text = "the man went to the store and bought a gallon of milk"
     encoded = one_token_a_word(text, Windower(6, 3))
-    owned = [word for w in range(len(encoded.windows)) for word in window_items(encoded, w).word[window_items(encoded, w).owned]]
+    owned = [
+        word
+        for w in range(len(encoded.windows))
+        for word in window_items(encoded, w).word[window_items(encoded, w).owned]
+    ]
     assert [int(word) for word in owned] == list(range(12))
 
 
@@ -157,7 +165,9 @@ def test_a_document_no_longer_than_the_overlap_has_a_window(num_words):
     assert windows.end.tolist() == [num_words]
 
 
-@pytest.mark.parametrize(("num_tokens", "size", "overlap"), [(600, 510, 0), (600, 510, 255), (511, 510, 101), (199, 40, 10)])
+@pytest.mark.parametrize(
+    ("num_tokens", "size", "overlap"), [(600, 510, 0), (600, 510, 255), (511, 510, 101), (199, 40, 10)]
+)
 def test_no_window_inside_the_one_before_and_no_token_twice(num_tokens, size, overlap):
     windows = Windower(size, overlap)(np.arange(num_tokens), num_special=0)
     assert (np.diff(windows.end) > 0).all()

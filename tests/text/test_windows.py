@@ -17,7 +17,9 @@ def token_words(lengths: list[int]) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=int)
 
 
-word_lengths = st.lists(st.one_of(st.integers(1, 4), st.integers(-2, -1), st.integers(1, 90)), max_size=120).map(token_words)
+word_lengths = st.lists(st.one_of(st.integers(1, 4), st.integers(-2, -1), st.integers(1, 90)), max_size=120).map(
+    token_words
+)
 
 
 @st.composite

@@ -59,9 +59,11 @@ SEPARATORS = ("", " ", "  ", "\r\n", "\t", "\u00a0", "\u3000", "\u200b")
 GIANT = "a" * 3000
 
 TRAINING_TEXTS = [
-    " ".join(FRAGMENTS[i:] + FRAGMENTS[:i]).encode("utf-8", "replace").decode()
-    for i in range(len(FRAGMENTS))
-] + ["The naive court held that the case of São Paulo was closed.", "we read all of it, line by line\nand page by page"] * 4
+    " ".join(FRAGMENTS[i:] + FRAGMENTS[:i]).encode("utf-8", "replace").decode() for i in range(len(FRAGMENTS))
+] + [
+    "The naive court held that the case of São Paulo was closed.",
+    "we read all of it, line by line\nand page by page",
+] * 4
 
 any_character = st.characters(exclude_categories=())
 
@@ -157,7 +159,9 @@ def _byte_level() -> WordTokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(TRAINING_TEXTS, trainer)
-    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False
+    )
     return WordTokenizer(tokenizer, unk_id=3, pad_id=1)
 
 

@@ -65,7 +65,9 @@ def module(aggregation: Aggregation = "mean", max_tokens_per_forward: int = 8192
 
 def data(folder: Path, **settings: int) -> DocumentDataModule:
     """The corpus in batches of 128 tokens."""
-    return DocumentDataModule(corpus(), preprocessor(), **{"max_tokens_per_batch": 128, **settings}, cache_dir=folder / "cache")
+    return DocumentDataModule(
+        corpus(), preprocessor(), **{"max_tokens_per_batch": 128, **settings}, cache_dir=folder / "cache"
+    )
 
 
 def trainer(folder: Path, epochs: int, accumulate: int = 1) -> L.Trainer:

@@ -43,7 +43,9 @@ def test_predictions_are_offsets_into_the_text_in_order(fitted):
     results = [result for batch in batches for result in batch]
     assert [result.id for result in results] == [d.id for d in data.splits["test"]]
     for result in results:
-        assert [result.text[s.start : s.end] for s in result.predicted] == [result.text[s.start : s.end] for s in result.gold]
+        assert [result.text[s.start : s.end] for s in result.predicted] == [
+            result.text[s.start : s.end] for s in result.gold
+        ]
         assert all(0 < span.score <= 1 for span in result.predicted)
 
 
@@ -111,7 +113,9 @@ def test_no_logits_are_kept(fitted):
     results = module.validation_step(list(data.encoded("test")), 0)
     module.dev_scores.reset()
     assert held == {id(t) for t in module.parameters()} | {id(t) for t in module.buffers()}
-    assert not any(isinstance(getattr(result, name), (torch.Tensor, np.ndarray)) for result in results for name in result.__slots__)
+    assert not any(
+        isinstance(getattr(result, name), (torch.Tensor, np.ndarray)) for result in results for name in result.__slots__
+    )
     states = [module.dev_scores.counts, module.dev_scores.slice_counts]
     assert all(isinstance(state, torch.Tensor) and state.numel() < 100 for state in states)
 
@@ -158,7 +162,9 @@ class Oracle(nn.Module):
 def oracle_module(preprocessor: Preprocessor, tag_of_token: dict[int, int], aggregation: str) -> NERModule:
     assert preprocessor.tags is not None
     num_tags = len(preprocessor.tags)
-    module = NERModule(Oracle(tag_of_token, num_tags), preprocessor, aggregation=aggregation, max_tokens_per_forward=300)
+    module = NERModule(
+        Oracle(tag_of_token, num_tags), preprocessor, aggregation=aggregation, max_tokens_per_forward=300
+    )
     module.head.linear = nn.Linear(num_tags, num_tags)
     with torch.no_grad():
         module.head.linear.weight.copy_(torch.eye(num_tags))
@@ -173,7 +179,9 @@ def test_names_at_word_550_come_back_through_the_whole_module(kind, aggregation)
     preprocessor = Preprocessor(tokenizer_of(kind), Windower(96, 24), TagScheme(("PER",)))
     places = [i for i in range(len(text)) if text.startswith("Schrödinger", i)]
     encoded = preprocessor(Document("d", text, tuple(Span(i, i + 11, "PER") for i in places)))
-    tag_of_token = {int(encoded.token_ids[t]): int(tag) for t, tag in zip(encoded.first_token, encoded.tags, strict=True)}
+    tag_of_token = {
+        int(encoded.token_ids[t]): int(tag) for t, tag in zip(encoded.first_token, encoded.tags, strict=True)
+    }
     result = oracle_module(preprocessor, tag_of_token, aggregation).predict(text)
     assert [(span.start, span.end, span.label) for span in result.predicted] == [(i, i + 11, "PER") for i in places]
     assert len(places) == 3
@@ -188,7 +196,14 @@ def test_real_gold_scores_one_through_the_whole_module(shared):
     ids = np.full_like(encoded.token_ids, 1000)
     ids[encoded.first_token] = encoded.tags
     marked = type(encoded)(
-        document, encoded.words, ids, encoded.token_word, encoded.first_token, encoded.windows, encoded.tags, encoded.lost
+        document,
+        encoded.words,
+        ids,
+        encoded.token_word,
+        encoded.first_token,
+        encoded.windows,
+        encoded.tags,
+        encoded.lost,
     )
     module = oracle_module(preprocessor, {tag: tag for tag in range(1 + 4 * len(LENER_LABELS))}, "mean")
     metric = SpanF1(LENER_LABELS)

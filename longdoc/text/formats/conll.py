@@ -144,7 +144,7 @@ def _survey(path: Path, options: ReadOptions) -> _Layout:
     columns = [str(options.fields.get("text", 0)), str(options.fields.get("spans", -1))]
     if not all(re.fullmatch(r"-?\d+", column) for column in columns):
         raise ConfigError(f"fields: text and spans are column numbers in CoNLL (from 0), got {columns}")
-    layout = _Layout("", 0, *map(int, columns))
+    layout = _Layout("", 0, int(columns[0]), int(columns[1]))
     tags: list[str] = []
     opens: list[bool] = []
     new = True
