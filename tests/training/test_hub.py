@@ -1,0 +1,72 @@
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value, disable_progress_bars
+
+from longdoc.errors import DataError
+from longdoc.text.documents import Document, Span
+from longdoc.text.formats import ReadOptions
+from longdoc.training.hub import hub_splits, is_saved_dataset
+from longdoc.training.store import store_sources
+
+TAGS = ["O", "B-PER", "I-PER"]
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    disable_progress_bars()
+
+
+def save(path, rows, features, validation=None):
+    splits = {"train": Dataset.from_list(rows, features=features)}
+    if validation is not None:
+        splits["validation"] = Dataset.from_list(validation, features=features)
+    DatasetDict(splits).save_to_disk(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("tag", [ClassLabel(names=TAGS), Value("string")])
+def test_tokens_and_tags(tmp_path, tag):
+    names = TAGS if isinstance(tag, Value) else [0, 1, 2]
+    features = Features({"tokens": List(Value("string")), "ner_tags": List(tag)})
+    row = {"tokens": ["Anna", "Berg", "ran", "."], "ner_tags": [names[1], names[2], names[0], names[0]]}
+    splits = hub_splits(save(tmp_path / "saved", [row] * 12, features, [row]), ReadOptions(task="ner"))
+    assert list(splits) == ["train", "dev"]
+    expected = (Span(0, 9, "PER"),)
+    assert [(d.text, d.spans) for d in splits["dev"]] == [("Anna Berg ran .", expected)]
+    assert store_sources(splits, tmp_path / "cache")["train"][0].spans == expected
+
+
+def test_text_and_spans_and_text_and_label(tmp_path):
+    features = Features(
+        {
+            "id": Value("string"),
+            "body": Value("string"),
+            "entities": List({"start": Value("int64"), "end": Value("int64"), "label": Value("string")}),
+        }
+    )
+    rows = [
+        {"id": str(i), "body": "Anna ran.", "entities": [{"start": 0, "end": 4, "label": "PER"}]} for i in range(20)
+    ]
+    name = save(tmp_path / "spans", rows, features)
+    assert is_saved_dataset(name)
+    splits = hub_splits(name, ReadOptions(fields={"text": "body"}))
+    documents = {d.id: d for split in splits.values() for d in split}
+    assert documents == {str(i): Document(str(i), "Anna ran.", (Span(0, 4, "PER"),)) for i in range(20)}
+
+    features = Features({"text": Value("string"), "label": ClassLabel(names=["neg", "pos"])})
+    name = save(tmp_path / "classes", [{"text": f"t{i}", "label": i % 2} for i in range(20)], features)
+    labels = {d.text: d.labels for split in hub_splits(name, ReadOptions()).values() for d in split}
+    assert labels == {f"t{i}": (("neg", "pos")[i % 2],) for i in range(20)}
+
+
+def test_bad_rows_are_reported_by_number(tmp_path):
+    features = Features({"tokens": List(Value("string")), "ner_tags": List(Value("string"))})
+    rows = [{"tokens": ["Anna"], "ner_tags": ["B-PER"]}, {"tokens": ["Anna", "ran"], "ner_tags": ["O"]}]
+    splits = hub_splits(save(tmp_path / "saved", rows, features, rows[:1]), ReadOptions())
+    with pytest.raises(DataError, match=r"saved/train:2: 2 tokens but 1 tags"):
+        list(splits["train"])
+
+
+def test_what_is_no_dataset_is_refused(tmp_path):
+    with pytest.raises(DataError, match="expected a folder written by datasets' save_to_disk or a corpus on the hub"):
+        hub_splits("nobody/nothing", ReadOptions())
+    assert not is_saved_dataset(tmp_path)

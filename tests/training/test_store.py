@@ -1,0 +1,155 @@
+import dataclasses
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longdoc.errors import DataError
+from longdoc.text.documents import Document, Span
+from longdoc.text.formats import ReadOptions, read, read_splits
+from longdoc.text.windows import Windower
+from longdoc.training import store
+from longdoc.training.store import content_key, store_documents, store_encoded, store_sources
+from tests.training import little
+
+HARD = (
+    Document("plain", "Anna Berg\r\n", (Span(0, 9, "PER", slice="far"),)),
+    Document("emoji", "👨‍👩‍👧 naïve \u200b मराठी", ()),
+    Document("unannotated", "text"),
+    Document("empty", "", ()),
+    Document("classes", "text", labels=("a", "b")),
+    Document("number", "text", target=0.5),
+)
+
+
+def same(left, right) -> bool:
+    """Whether two encoded documents hold the same values and types."""
+    for field in dataclasses.fields(left):
+        one, other = getattr(left, field.name), getattr(right, field.name)
+        if isinstance(one, np.ndarray):
+            if one.dtype != other.dtype or not np.array_equal(one, other):
+                return False
+        elif field.name == "windows":
+            if not all(np.array_equal(getattr(one, f.name), getattr(other, f.name)) for f in dataclasses.fields(one)):
+                return False
+        elif one != other:
+            return False
+    return True
+
+
+def test_documents_come_back_as_they_were(tmp_path):
+    table = store_documents(HARD, tmp_path, "key")
+    assert tuple(table) == HARD
+    assert table[-1] == HARD[-1]
+    assert table[1:3] == list(HARD[1:3])
+    assert tuple(table.head(2)) == HARD[:2]
+    assert list(table.column("id")) == [document.id for document in HARD]
+
+
+def test_encoded_documents_come_back_as_they_were(tmp_path):
+    preprocessor = little.preprocessor()
+    broken = Document("lost", "Anna Berg", (Span(0, 3, "PER"), Span(0, 9, "XYZ")))
+    documents = [*HARD, broken, *little.corpus()["train"]]
+    encoded = store_encoded(store_documents(documents, tmp_path, "key"), preprocessor, tmp_path)
+    assert all(same(found, preprocessor(document)) for found, document in zip(encoded, documents, strict=True))
+    assert [item.reason for item in encoded[len(HARD)].lost] == ["unalignable", "unknown_label"]
+    lengths = [(d.windows.end - d.windows.start).tolist() for d in encoded]
+    assert [of_one.tolist() for of_one in encoded.window_lengths()] == lengths
+
+
+def test_several_processes_encode_the_same(tmp_path):
+    documents = store_documents(little.corpus()["train"], tmp_path, "key")
+    alone = list(store_encoded(documents, little.preprocessor(), tmp_path / "one"))
+    shared = list(store_encoded(documents, little.preprocessor(), tmp_path / "two", num_proc=2))
+    assert all(same(*pair) for pair in zip(alone, shared, strict=True))
+
+
+def test_what_changes_the_result_changes_the_table(tmp_path, monkeypatch):
+    documents, preprocessor = store_documents(HARD, tmp_path, "key"), little.preprocessor()
+    store_encoded(documents, preprocessor, tmp_path)
+
+    def tables() -> int:
+        return len(list(tmp_path.glob("encoded-*")))
+
+    store_encoded(documents, preprocessor, tmp_path)
+    assert tables() == 1
+    for changed in (
+        dataclasses.replace(preprocessor, windower=Windower(32, 9)),
+        dataclasses.replace(preprocessor, tokenizer=little.train_tokenizer(["other words"], vocab_size=40)),
+        dataclasses.replace(preprocessor, tags=dataclasses.replace(preprocessor.tags, scheme="IOB2")),
+        dataclasses.replace(preprocessor, overlapping="outermost"),
+    ):
+        before = tables()
+        store_encoded(documents, changed, tmp_path)
+        assert tables() == before + 1
+    monkeypatch.setattr(store, "code_version", lambda: "later")
+    store_encoded(documents, preprocessor, tmp_path)
+    assert tables() == 6
+
+
+def test_a_changed_gold_span_changes_the_key():
+    moved = dataclasses.replace(HARD[0], spans=(Span(0, 4, "PER"),))
+    assert content_key(HARD) == content_key(list(HARD))
+    assert content_key([moved, *HARD[1:]]) != content_key(HARD)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for split, documents in little.corpus().items():
+        rows = [
+            {
+                "id": d.id,
+                "text": d.text,
+                "entities": [{"start": s.start, "end": s.end, "label": s.label} for s in d.spans],
+            }
+            for d in documents
+        ]
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_files_are_read_once_and_again_when_they_change(folder, monkeypatch):
+    cache = folder / "cache"
+    first = store_sources(read_splits(folder), cache)
+    assert {name: list(table) for name, table in first.items()} == little.corpus()
+    monkeypatch.setattr(store, "_write_documents", lambda *_: pytest.fail("read again"))
+    assert list(store_sources(read_splits(folder), cache)["train"]) == little.corpus()["train"]
+    monkeypatch.undo()
+    (folder / "dev.jsonl").write_text('{"id": "new", "text": "Anna Berg", "entities": []}\n')
+    assert [document.id for document in store_sources(read_splits(folder), cache)["dev"]] == ["new"]
+    options = ReadOptions(fields={"id": "text"})
+    assert store_sources({"dev": read(folder / "dev.jsonl", options=options)}, cache)["dev"][0].id == "Anna Berg"
+
+
+def test_bad_rows_are_named_at_every_start(folder, caplog):
+    with (folder / "train.jsonl").open("a") as file:
+        file.write('{"id": "x"}\n')
+    number = len(little.corpus()["train"]) + 1
+    with pytest.raises(DataError, match=rf"train\.jsonl:{number}: no text"):
+        store_sources(read_splits(folder), folder / "cache")
+    for _ in range(2):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            store_sources(read_splits(folder, on_error="skip"), folder / "cache")
+        assert (
+            f"1 rows cannot be used and were skipped; the first: {folder}/train.jsonl:{number}: no text" in caplog.text
+        )
+
+
+def test_a_broken_write_leaves_no_table(tmp_path):
+    def documents():
+        yield HARD[0]
+        raise DataError("the disk is on fire")
+
+    with pytest.raises(DataError, match="on fire"):
+        store_documents(documents(), tmp_path, "key")
+    assert list(tmp_path.iterdir()) == []
+    assert list(store_documents(HARD, tmp_path, "key")) == list(HARD)
+
+
+def test_prediction_caches_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("LONGDOC_CACHE", str(tmp_path))
+    assert little.module().predict("Anna Berg").text == "Anna Berg"
+    assert list(tmp_path.iterdir()) == []
