@@ -33,10 +33,6 @@ OTHERS = {
 }
 
 
-# Loads torch only when the command runs, so that "longdoc --help" is quick.
-LATE = {PACKAGE / "app" / "inspect" / "command.py"}
-
-
 def imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -75,8 +71,6 @@ def test_imports_stand_at_the_top() -> None:
             for node in ast.walk(function)
             if isinstance(node, (ast.Import, ast.ImportFrom)) and ast.unparse(node).split()[1] not in OPTIONAL
         ]
-        if path in LATE:
-            continue
         assert not inside, f"{path}:{inside[0].lineno}: import inside a function or class"
 
 

@@ -15,7 +15,6 @@ _WARNINGS = (
     r".*Checkpoint directory .* exists and is not empty.*",
     r".*number of training batches .* is smaller than the logging interval.*",
     r".*Experiment logs directory .* exists and is not empty.*",
-    r".*overridden .transfer_batch_to_device. in .LightningModule. but have passed in a .LightningDataModule.*",
     r".*isinstance\(treespec, LeafSpec\). is deprecated.*",
 )
 

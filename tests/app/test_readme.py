@@ -41,7 +41,7 @@ def test_the_readme_names_settings_that_exist(composed) -> None:
 @pytest.mark.filterwarnings("ignore:.*does not have many workers")
 @pytest.mark.filterwarnings("ignore:.*smaller than the logging interval")
 @pytest.mark.filterwarnings(r"ignore:.*isinstance\(treespec, LeafSpec\)")
-@pytest.mark.filterwarnings("ignore:.*overridden .transfer_batch_to_device.")
+@pytest.mark.filterwarnings("ignore:.*`tensorboardX` has been removed")
 def test_the_lightning_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LONGDOC_CACHE", str(tmp_path / "cache"))

@@ -74,7 +74,9 @@ def start_and_step(folder: Path) -> None:
     )
     trainer.fit(module, datamodule=data)
     seconds = time.perf_counter() - start
-    print(f"{len(splits['train'])} documents, {seconds:.1f} s, peak memory {before} MB before and {_peak_mb()} MB after")
+    print(
+        f"{len(splits['train'])} documents, {seconds:.1f} s, peak memory {before} MB before and {_peak_mb()} MB after"
+    )
 
 
 def _peak_mb() -> int:

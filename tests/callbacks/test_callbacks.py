@@ -3,7 +3,6 @@
 import json
 import pickle
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import lightning as L
@@ -67,7 +66,7 @@ def test_changes_no_weight(name: str, tmp_path: Path) -> None:
 def test_prediction_writer_writes_a_line_a_document(tmp_path: Path) -> None:
     path = tmp_path / "predictions.jsonl"
     writer = PredictionWriter(path)
-    for run in (trainer(writer).test, partial(trainer(writer).predict, return_predictions=False)):
+    for run in (trainer(writer).test, trainer(writer).predict):
         run(ForeignModule(), loader())
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         assert [row["id"] for row in rows] == [f"../{i}" for i in range(NUM_BATCHES)]
