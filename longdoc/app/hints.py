@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from longdoc.app.recipes import config_folder
 
@@ -35,16 +36,16 @@ def _groups() -> list[str]:
     return sorted(["recipe", *(entry.name for entry in config_folder("conf").iterdir() if entry.is_dir())])
 
 
-def _compose(overrides: list[str]) -> DictConfig:
+def _compose(overrides: list[str]) -> Any:
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_folder("conf")), version_base="1.3"):
-        return compose("config", overrides, return_hydra_config=True)
+        return OmegaConf.to_container(compose("config", overrides, return_hydra_config=True), resolve=False)
 
 
-def _hint(override: Override, config: DictConfig, groups: Sequence[str]) -> Iterator[str]:
+def _hint(override: Override, config: Any, groups: Sequence[str]) -> Iterator[str]:
     node, path = config, ""
     for name in override.key_or_group.split("."):
-        if not OmegaConf.is_dict(node):
+        if not isinstance(node, dict):
             return
         if name not in node:
             keys = [str(key) for key in node if key != "_target_"]

@@ -6,7 +6,6 @@ Hydra searches one folder for its groups. Recipes stand beside it, and a project
 
 from pathlib import Path
 
-import yaml
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
@@ -46,10 +45,10 @@ def register_recipes() -> dict[str, str]:
     broken: dict[str, str] = {}
     for name, path in recipe_files().items():
         try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-            if not isinstance(content, dict):
+            # The loader of Hydra's own files, so that 2e-4 is a number here as it is there.
+            node = OmegaConf.load(path)
+            if not OmegaConf.is_dict(node):
                 raise TypeError("expected a mapping of keys to values")
-            node = OmegaConf.create(content)
         except Exception as error:
             broken[name] = f"recipe {name!r}: {path} cannot be read: {' '.join(str(error).split())}"
             continue

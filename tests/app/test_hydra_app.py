@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from longdoc.app.hints import hints
+from longdoc.app.recipes import register_recipes
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,7 +60,8 @@ def test_our_errors_are_one_line_unless_all_is_asked_for(tmp_path: Path) -> None
     ],
 )
 def test_unknown_key_lists_the_keys(argument: str, hint: str) -> None:
-    assert [line.startswith(hint) for line in hints(["recipe=legal_ner", argument, "-m"])] == [True]
+    register_recipes()
+    assert [line.startswith(hint) for line in hints(["recipe=legal_ner", "output_dir=here", argument, "-m"])] == [True]
 
 
 def test_known_and_added_keys_need_no_hint() -> None:

@@ -27,7 +27,13 @@ def test_recipes_of_the_current_folder_join_and_win(project: Path) -> None:
     assert ConfigStore.instance().load("recipe/team/ours.yaml").node == {"seed": 6}
 
 
-@pytest.mark.parametrize("content", ["a: [1\n", "- 1\n- 2\n", "just text\n", "a: ${b\n"])
+def test_numbers_in_a_recipe_are_numbers(project: Path) -> None:
+    (project / "recipes" / "ours.yaml").write_text("optim:\n  lr: 2e-4\n")
+    assert register_recipes() == {}
+    assert ConfigStore.instance().load("recipe/ours.yaml").node.optim.lr == 2e-4
+
+
+@pytest.mark.parametrize("content", ["a: [1\n", "- 1\n- 2\n", "a: ${b\n"])
 def test_a_file_that_is_no_recipe_is_reported_by_path(project: Path, content: str) -> None:
     (project / "recipes" / "bad.yaml").write_text(content)
     broken = register_recipes()
