@@ -102,7 +102,7 @@ def build(config: dict[str, Any]) -> Run:
 
 def labels_of(documents: DocumentTable) -> tuple[str, ...]:
     """The entity types that a training split uses, sorted."""
-    labels = sorted({span["label"] for spans in documents.column("spans") for span in spans or ()})
+    labels = sorted(documents.span_values("label"))
     if not labels:
         raise DataError(
             "split train: expected annotated entities, got none; which field holds them? set data.fields.spans=NAME"
@@ -112,5 +112,4 @@ def labels_of(documents: DocumentTable) -> tuple[str, ...]:
 
 def slices_of(splits: Mapping[str, DocumentTable]) -> tuple[str, ...]:
     """The slices that gold spans name, sorted."""
-    spans = (span for documents in splits.values() for found in documents.column("spans") for span in found or ())
-    return tuple(sorted({span["slice"] for span in spans if span["slice"] is not None}))
+    return tuple(sorted({name for documents in splits.values() for name in documents.span_values("slice")}))

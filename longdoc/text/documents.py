@@ -1,6 +1,6 @@
 """Documents and spans: what longdoc reads, labels and gives back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from longdoc.errors import DataError
@@ -58,10 +58,10 @@ def span_problem(text: str, start: object, end: object) -> str | None:
     return None
 
 
-def check_unique_ids(documents: Sequence[Document], where: str) -> None:
+def check_unique_ids(ids: Iterable[str], where: str) -> None:
     """Refuse a corpus in which two documents share an id, because results are merged by id."""
     seen: set[str] = set()
-    repeated = [d.id for d in documents if d.id in seen or seen.add(d.id)]  # type: ignore[func-returns-value]
+    repeated = [one for one in ids if one in seen or seen.add(one)]  # type: ignore[func-returns-value]
     if repeated:
         raise DataError(
             f"{where}: {len(repeated)} repeated document ids, the first is {repeated[0]!r}; ids must differ"

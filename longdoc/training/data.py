@@ -98,7 +98,8 @@ class DocumentDataModule(L.LightningDataModule):
         if unknown:
             raise ConfigError(f"splits: expected train, dev and test, got {unknown}")
         for name, documents in splits.items():
-            check_unique_ids(documents, f"split {name}")
+            ids = documents.column("id") if isinstance(documents, DocumentTable) else (d.id for d in documents)
+            check_unique_ids(ids, f"split {name}")
         self.splits = splits
         self.preprocessor = preprocessor
         self.max_tokens_per_batch = max_tokens_per_batch

@@ -116,6 +116,13 @@ class DocumentTable(Sequence[Document]):
         for rows in self._table.select_columns(name).iter(_SCANNED_ROWS):
             yield from rows[name]
 
+    def span_values(self, name: str) -> set[str]:
+        """Distinct values of a field of all gold spans, such as their labels; None is left out."""
+        found: set[str] = set()
+        for rows in self._table.select_columns("spans").with_format("arrow").iter(_SCANNED_ROWS):
+            found.update(rows["spans"].combine_chunks().flatten().field(name).unique().to_pylist())
+        return found - {None}
+
     def head(self, num_documents: int) -> "DocumentTable":
         """The first so many documents."""
         num_documents = min(num_documents, len(self))

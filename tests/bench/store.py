@@ -59,7 +59,7 @@ def start_and_step(folder: Path) -> None:
     encoder = longdoc.scratch_encoder(tokenizer, width=64, num_layers=2, num_heads=2)
     before, start = _peak_mb(), time.perf_counter()
     splits = store_sources(longdoc.read_splits(folder, task="ner"), folder / "cache")
-    labels = sorted({span["label"] for spans in splits["train"].column("spans") for span in spans})
+    labels = sorted(splits["train"].span_values("label"))
     preprocessor = longdoc.Preprocessor(tokenizer, longdoc.Windower(256, 64), longdoc.TagScheme(tuple(labels)))
     data = longdoc.DocumentDataModule(splits, preprocessor)
     module = longdoc.NERModule(encoder, preprocessor, longdoc.OptimizerConfig(lr=1e-3))

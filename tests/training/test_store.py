@@ -48,6 +48,14 @@ def test_documents_come_back_as_they_were(tmp_path):
     assert list(table.column("id")) == [document.id for document in HARD]
 
 
+def test_values_of_spans_are_found_without_the_texts(tmp_path):
+    documents = [*HARD, Document("more", "Oslo Rome", (Span(0, 4, "LOC"), Span(5, 9, "LOC", slice="near")))]
+    table = store_documents(documents, tmp_path, "key")
+    assert table.span_values("label") == {"PER", "LOC"}
+    assert table.span_values("slice") == {"far", "near"}
+    assert table.head(1).span_values("label") == {"PER"}
+
+
 def test_encoded_documents_come_back_as_they_were(tmp_path):
     preprocessor = little.preprocessor()
     broken = Document("lost", "Anna Berg", (Span(0, 3, "PER"), Span(0, 9, "XYZ")))

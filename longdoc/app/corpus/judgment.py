@@ -110,7 +110,7 @@ class Judgment:
         return [sentence for _ in range(self.rng.choice((1, 1, 1, 2))) for sentence in self._scene(hidden)]
 
     def _scene(self, hidden: Sequence[Person]) -> Paragraph:
-        """An opening that says whose words or which case follows, then a few sentences that do not say it again."""
+        """An opening that says whose words or which case follows, then a few sentences, some of which say it again."""
         kind = self.writer.draw("scene")
         ours, year = kind != "authority", self.writer.year
         if ours:
