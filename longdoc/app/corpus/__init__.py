@@ -6,7 +6,7 @@ case has people, dates, sums, statutes, courts and numbers too, and none of them
 quantities never are.
 
 **How a label is known.** The words next to a name do not give its role. What does is the opening of the passage, some 5 to 80
-words before ("The submissions of counsel were these."), or the caption, a list or a heading. A *far* mention stands in a
+words before ("Counsel were not agreed on the law."), the end of the sentence, the caption or a list. A *far* mention stands in a
 passage that tells no role: the person was introduced at the beginning of the judgment, more than 512 tokens away, and no
 nearer place says who it is. One claimant, one defendant and one witness appear there, each as often as the others. Far
 mentions have ``slice="far"``.
