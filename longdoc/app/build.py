@@ -66,7 +66,10 @@ def complete(config: dict[str, Any]) -> dict[str, Any]:
     optim = dict(config["optim"])
     if optim["lr"] is None:
         optim["lr"] = ModelSettings(name=config["model"]["name"]).default_lr
-    return {**config, "optim": optim}
+    trainer = dict(config["trainer"])
+    if trainer["max_epochs"] is None:
+        trainer["max_epochs"] = DataSettings(path=config["data"]["path"]).default_epochs
+    return {**config, "optim": optim, "trainer": trainer}
 
 
 def build(config: dict[str, Any]) -> Run:

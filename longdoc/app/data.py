@@ -81,6 +81,11 @@ class DataSettings:
     cache_dir: str | None = None
     corpus: EmbeddedCorpus | None = None
 
+    @property
+    def default_epochs(self) -> int:
+        """Epochs where none are set: an embedded corpus is as large as one wants, labelled documents are few."""
+        return 1 if self.path is None else 10
+
     def splits(self) -> Splits:
         """Read or write the documents of ``train``, ``dev`` and ``test``."""
         if self.path is not None:

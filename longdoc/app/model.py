@@ -1,7 +1,7 @@
 """Settings of the model, and the encoder they stand for."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from longdoc.errors import ConfigError
 from longdoc.models.encoder import AttentionConfig, Encoder, input_limit, load_encoder, set_attention
@@ -22,7 +22,7 @@ class ScratchSettings:
         num_layers: Transformer layers.
         num_heads: Attention heads a layer.
         dropout: Probability in [0, 1).
-        positions: ``rope``, ``learned``, ``sinusoidal``, ``alibi`` (with ``attention.alibi=true``) or ``none``.
+        positions: ``rope``, ``learned``, ``sinusoidal``, ``alibi`` (a distance bias in its attention) or ``none``.
         scale_scores: Whether attention scores are divided by the square root of the head's width.
     """
 
@@ -64,7 +64,7 @@ class ModelSettings:
     @property
     def default_lr(self) -> float:
         """Learning rate where none is set: weights from nowhere take larger steps than pretrained ones."""
-        return 1e-3 if self.name is None else 5e-5
+        return 3e-3 if self.name is None else 5e-5
 
     def encoder(
         self, training_texts: Iterable[str], attention: AttentionConfig, windower: Windower
@@ -75,6 +75,7 @@ class ModelSettings:
         elif self.scratch is not None:
             tokenizer = train_tokenizer(training_texts, self.scratch.vocab_size)
             encoder = self._from_scratch(self.scratch, tokenizer, windower)
+            attention = replace(attention, alibi=attention.alibi or self.scratch.positions == "alibi")
         else:
             raise ConfigError("model.name: expected a hub name or a folder, got null; or choose model=scratch")
         set_attention(encoder, attention, windower.size_tokens)

@@ -79,12 +79,18 @@ def test_a_setting_at_the_top_that_does_not_exist_is_refused(composed: Callable[
         complete({**composed(), "sed": 1})
 
 
-@pytest.mark.parametrize(("name", "lr"), [("null", 1e-3), ("some/encoder", 5e-5)])
+@pytest.mark.parametrize(("name", "lr"), [("null", 3e-3), ("some/encoder", 5e-5)])
 def test_learning_rate_follows_the_encoder_unless_it_is_set(
     composed: Callable[..., dict], name: str, lr: float
 ) -> None:
     assert complete(composed(f"model.name={name}"))["optim"]["lr"] == lr
     assert complete(composed(f"model.name={name}", "optim.lr=0.25"))["optim"]["lr"] == 0.25
+
+
+def test_epochs_follow_the_data_unless_they_are_set(composed: Callable[..., dict]) -> None:
+    assert complete(composed())["trainer"]["max_epochs"] == 1
+    assert complete(composed("data.path=cases"))["trainer"]["max_epochs"] == 10
+    assert complete(composed("data.path=cases", "trainer.max_epochs=3"))["trainer"]["max_epochs"] == 3
 
 
 def test_training_data_without_gold_is_refused(tmp_path: Path) -> None:
