@@ -11,7 +11,12 @@ passage that tells no role: the person was introduced at the beginning of the ju
 nearer place says who it is. One claimant, one defendant and one witness appear there, each as often as the others. Far
 mentions have ``slice="far"``.
 
-**Splits.** Names, courts, statutes, layouts and sentences are dealt out: 5 of 8 to train, 1 to dev, 2 to test.
+**Splits.** Names, courts, statutes, layouts and sentences are dealt out: 5 of 8 to train, 1 to dev, 2 to test. Single words
+(first names, trades, nouns) and short remarks without entities are common to all.
+
+**How hard it is.** Strict F1 over all entities of 40 test judgments, learned from 160: a gazetteer of the training entities
+(longest match) 0.10 in English and 0.12 in Chinese; logistic regression on each word's form and three neighbours either side,
+IOB2 tags, 0.47 and 0.49. Measured by ``python -m tests.bench.corpus``.
 
 **The class of a document** is what became of the claim and of the counterclaim, see ``OUTCOMES``. The claim is decided in the
 first part of the judgment and the counterclaim in the last, in the same words ("succeeds", "is dismissed"). Either place alone
