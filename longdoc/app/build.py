@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import lightning as L
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from lightning.pytorch.loggers import Logger
 
@@ -54,8 +55,14 @@ class Run:
 
 
 def make(node: Mapping[str, Any]) -> Any:
-    """Build what ``_target_`` names, from plain containers."""
-    return instantiate(dict(node), _convert_="all")
+    """Build what ``_target_`` names, from plain containers; a value of a wrong type is a ConfigError."""
+    try:
+        return instantiate(dict(node), _convert_="all")
+    except InstantiationException as error:
+        if not isinstance(error.__cause__, TypeError):
+            raise
+        settings = ", ".join(f"{name}={value!r}" for name, value in node.items() if name != "_target_")
+        raise ConfigError(f"{node['_target_']}: {error.__cause__}; it was given {settings}") from error
 
 
 def complete(config: dict[str, Any]) -> dict[str, Any]:
@@ -63,6 +70,8 @@ def complete(config: dict[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(config) - set(KEYS))
     if unknown:
         raise ConfigError(f"{', '.join(unknown)}: no such key at the top level; expected {', '.join(KEYS)}")
+    if type(config["seed"]) is not int or config["seed"] < 0:
+        raise ConfigError(f"seed={config['seed']!r}: expected an integer from 0")
     optim = dict(config["optim"])
     if optim["lr"] is None:
         optim["lr"] = ModelSettings(name=config["model"]["name"]).default_lr

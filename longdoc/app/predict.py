@@ -1,12 +1,14 @@
 """``longdoc predict`` and ``longdoc evaluate``: a checkpoint at work on documents."""
 
 import json
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import IO
 
 import torch
 from rich.console import Console
@@ -16,15 +18,14 @@ from longdoc.app.report import evaluate, print_report
 from longdoc.callbacks.documents import prediction_line
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.documents import Document
-from longdoc.text.formats import ReadOptions, read, read_splits, write
-from longdoc.text.formats.base import BadRow, RawRow, ReadReport, Repair, check_rows
-from longdoc.text.formats.json_rows import broken_json, object_row
+from longdoc.text.formats import DocumentSource, ReadOptions, read, read_splits, write
+from longdoc.text.formats.base import RawRow, decoded_lines
+from longdoc.text.formats.json_rows import rows_of_lines
 from longdoc.text.preprocess import EncodedDocument
 from longdoc.text.results import DocumentResult
 from longdoc.training.checkpoint import load
 from longdoc.training.ner import NERModule
 
-STDIN = Path("<stdin>")
 _GROUP_TOKENS = 16384
 
 
@@ -103,56 +104,38 @@ def _fields(options: Namespace) -> dict[str, str | int]:
 def _documents(options: Namespace) -> Iterator[Document]:
     for name in options.inputs:
         if name == "-":
-            yield from _standard_input(sys.stdin, options)
+            stdin = ((Path("<stdin>"), options.input_format),)
+            yield from StandardInput(stdin, ReadOptions(_fields(options)), options.on_error)
         else:
             yield from read(name, options.input_format, _fields(options), options.on_error)
 
 
-def _standard_input(stream: IO[str], options: Namespace) -> Iterator[Document]:
-    """JSON lines where the first visible character is a brace, else one text; ``--input-format`` overrules."""
-    if options.input_format not in ("auto", "text", "jsonl"):
-        raise ConfigError(
-            f"--input-format={options.input_format}: standard input is text or jsonl; give a file for other formats"
-        )
-    first = stream.readline()
-    while first and not first.strip():
-        first += stream.readline() if options.input_format != "text" else stream.read()
-        if first.strip() or not first.endswith("\n"):
-            break
-    if options.input_format == "text" or (options.input_format == "auto" and not first.lstrip().startswith("{")):
-        yield Document("stdin", first + stream.read())
-        return
-    yield from _checked(_json_lines(first, stream, ReadOptions(_fields(options))), options)
+@dataclass
+class StandardInput(DocumentSource):
+    """Standard input, held to the same checks as files.
 
+    It is JSON lines where the first visible character is a brace, else one text, unless the format is named.
+    """
 
-def _json_lines(first: str, stream: Iterable[str], read_options: ReadOptions) -> Iterator[RawRow]:
-    number = 0
-    for part in (first.splitlines(keepends=True), stream):
-        for line in part:
-            number += 1
-            if not line.strip():
-                continue
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                yield RawRow(number, problems=[(number, broken_json(error))])
-            else:
-                yield object_row(value, number, read_options)
+    files: tuple[tuple[Path, str], ...] = ((Path("<stdin>"), "auto"),)
 
-
-def _checked(rows: Iterator[RawRow], options: Namespace) -> Iterator[Document]:
-    report = ReadReport()
-    for _, item in check_rows(rows, STDIN, ReadOptions(_fields(options)), set()):
-        if isinstance(item, Document):
-            report.num_documents += 1
-            yield item
-        elif isinstance(item, Repair):
-            report.repairs.append(item)
-        elif isinstance(item, BadRow):
-            report.bad_rows.append(item)
-    if report.bad_rows and options.on_error == "raise":
-        raise report.error()
-    report.warn(str(STDIN))
+    def raw_rows(self) -> Iterator[tuple[Path, Iterator[RawRow]]]:
+        """Yield the rows as they come."""
+        path, name = self.files[0]
+        if name not in ("auto", "text", "jsonl"):
+            raise ConfigError(f"--input-format={name}: standard input is text or jsonl; give a file for other formats")
+        lines = decoded_lines(sys.stdin.buffer, path)
+        first: list[tuple[int, str]] = []
+        for numbered in lines:
+            first.append(numbered)
+            if numbered[1].strip():
+                break
+        is_text = name == "text" or (name == "auto" and not (first and first[-1][1].lstrip().startswith("{")))
+        if is_text:
+            text = "".join(line for _, line in chain(first, lines))
+            yield path, iter([RawRow(1, "stdin", text)])
+        else:
+            yield path, rows_of_lines(chain(first, lines), self.options)
 
 
 def _annotated(options: Namespace) -> Iterable[Document]:
@@ -187,6 +170,16 @@ def _writer(path: str | None):
     elif path == "-":
         yield lambda line: print(line, flush=True)
     else:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with Path(path).open("w", encoding="utf-8") as file:
+        # What stood there is replaced when all is written; if that fails, what was done so far stays beside it.
+        target = Path(path)
+        part = target.with_name(f"{target.name}.part")
+        try:
+            if target.is_dir():
+                raise IsADirectoryError(f"{target} is a folder")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file = part.open("w", encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"{path}: expected a file that can be written ({error})") from error
+        with file:
             yield lambda line: file.write(line + "\n")
+        os.replace(part, target)

@@ -63,6 +63,7 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
         default_root_dir=config["output_dir"],
         _convert_="object",
     )
+    _check_validates(trainer)
     console.print(_introduction(parts), soft_wrap=True, highlight=False, markup=False)
     trainer.fit(parts.module, datamodule=parts.datamodule)
     best_path, best_f1 = _best_checkpoint(parts)
@@ -97,6 +98,18 @@ def _introduction(parts: Run) -> str:
     sizes = ", ".join(f"{len(documents)} {split}" for split, documents in parts.datamodule.splits.items())
     parameters = sum(p.numel() for p in parts.module.parameters()) / 1e6
     return f"Documents: {sizes}. Labels: {', '.join(parts.labels)}. Parameters: {parameters:.1f} M."
+
+
+def _check_validates(trainer: L.Trainer) -> None:
+    """Refuse a run that would train and keep nothing: the best checkpoint is chosen on dev."""
+    epochs, every = trainer.max_epochs, trainer.check_val_every_n_epoch
+    too_rare = epochs is not None and every is not None and 0 <= epochs < every
+    if too_rare or trainer.limit_val_batches == 0 or trainer.max_steps == 0:
+        raise ConfigError(
+            "no validation would take place, and no checkpoint be kept; expected at least one, got "
+            f"trainer.max_epochs={epochs}, trainer.check_val_every_n_epoch={every}, "
+            f"trainer.max_steps={trainer.max_steps}, trainer.limit_val_batches={trainer.limit_val_batches}"
+        )
 
 
 def _best_checkpoint(parts: Run) -> tuple[str, float]:

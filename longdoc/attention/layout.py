@@ -10,7 +10,7 @@ from torch import Tensor
 
 from longdoc.attention.pattern import Pattern
 
-_DENSE_BIASED_TOKENS = 128
+_DENSE_BIASED_TOKENS = 256
 _DENSE_ONE_SIDED_TOKENS = 512
 
 

@@ -26,9 +26,18 @@ def load(checkpoint: str | Path, device: str | torch.device = "cpu") -> NERModul
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise ConfigError(f"checkpoint {str(path)!r} cannot be read: {error}") from error
-    if CHECKPOINT_KEY not in content:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ConfigError(
+            f"checkpoint {str(path)!r} cannot be read, expected a file that training wrote: {reason}"
+        ) from error
+    if not isinstance(content, dict) or not isinstance(content.get(CHECKPOINT_KEY), dict):
         raise ConfigError(
             f"checkpoint {str(path)!r} was not written by a longdoc module: it has no {CHECKPOINT_KEY!r} entry"
         )
-    return _MODULES[content[CHECKPOINT_KEY]["task"]].from_checkpoint(content).to(device)
+    try:
+        module = _MODULES[content[CHECKPOINT_KEY]["task"]].from_checkpoint(content)
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise ConfigError(
+            f"checkpoint {str(path)!r} is damaged or of another version of longdoc: {type(error).__name__}: {error}"
+        ) from error
+    return module.to(device)

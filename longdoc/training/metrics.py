@@ -8,6 +8,7 @@ from seqeval.scheme import IOB2
 from torch import Tensor
 from torchmetrics import Metric
 
+from longdoc.errors import ConfigError
 from longdoc.text.alignment import align, without_overlap, word_spans
 from longdoc.text.documents import Document, Span
 from longdoc.text.results import DocumentResult
@@ -42,6 +43,8 @@ class SpanF1(Metric):
 
     def __init__(self, labels: Sequence[str], slices: Sequence[str] = ()) -> None:
         super().__init__()
+        if "rest" in slices:
+            raise ConfigError("slices: the name 'rest' stands for the spans of no slice; give that slice another name")
         self.labels = tuple(labels)
         self.slices = ("rest", *slices)
         # Columns: correct, predicted, gold. The last row of counts holds labels that are not in the list.

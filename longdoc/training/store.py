@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 _TEXT_ROOT = Path(__file__).parents[1] / "text"
 _WRITER_ROWS = 16
 _SCANNED_ROWS = 1000
+_NOTES = "notes.json"
 
 _SPAN = {"start": Value("int64"), "end": Value("int64"), "label": Value("string"), "slice": Value("string")}
 DOCUMENT_FEATURES = Features(
@@ -177,16 +179,22 @@ def _numbers(column: pa.ChunkedArray) -> np.ndarray:
     return column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
 
 
-def store_documents(documents: Iterable[Document], cache_dir: Path, key: str) -> DocumentTable:
+def store_documents(
+    documents: Iterable[Document], cache_dir: Path, key: str, notes: Callable[[], list[str]] = list
+) -> DocumentTable:
     """Write documents to the cache, one at a time, unless they stand there already.
 
     Args:
         documents: Any iterable; gone through once.
         cache_dir: Folder of the cache.
         key: Names the content.
+        notes: Called after the last document: lines that are kept with the table and logged when it is opened again.
     """
-    table = _cached(cache_dir / f"documents-{key}", lambda folder: _write_documents(documents, folder))
-    return DocumentTable(table, key)
+    folder = cache_dir / f"documents-{key}"
+    if folder.is_dir():
+        for line in json.loads((folder / _NOTES).read_text(encoding="utf-8")):
+            log.warning(line)
+    return DocumentTable(_cached(folder, lambda beside: _write_documents(documents, beside), notes), key)
 
 
 def _write_documents(documents: Iterable[Document], folder: Path) -> Dataset:
@@ -287,7 +295,7 @@ class _EncodeRow:
         }
 
 
-def _cached(folder: Path, write: Callable[[Path], Dataset]) -> Dataset:
+def _cached(folder: Path, write: Callable[[Path], Dataset], notes: Callable[[], list[str]] = list) -> Dataset:
     """Open the table of a folder; write it beside and rename it into place if it is missing."""
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -298,6 +306,7 @@ def _cached(folder: Path, write: Callable[[Path], Dataset]) -> Dataset:
                 if len(table) == 0:
                     return table  # datasets writes an empty table that it cannot open
                 table.save_to_disk(beside / "table")
+            (beside / "table" / _NOTES).write_text(json.dumps(notes()), encoding="utf-8")
             try:
                 (beside / "table").rename(folder)
             except OSError:
@@ -338,7 +347,9 @@ def source_key(source: DocumentSource) -> str:
     for path, name in source.files:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
-                digest.update(f"{name}\0{file.name}\0".encode())
+                # Ids come from names: of a file, or of what lies in a folder.
+                inside = file.relative_to(path) if path.is_dir() else file.name
+                digest.update(f"{name}\0{inside}\0".encode())
                 with file.open("rb") as content:
                     digest.update(hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()
@@ -353,22 +364,17 @@ def store_sources(sources: Mapping[str, DocumentSource], cache_dir: Path) -> dic
     tables: dict[str, DocumentTable] = {}
     failed = ReadReport()
     for name, source in sources.items():
-        key = source_key(source)
-        notes = cache_dir / f"documents-{key}.json"
-        fresh = not notes.is_file()
         try:
-            tables[name] = store_documents(source, cache_dir, key)
+            tables[name] = store_documents(source, cache_dir, source_key(source), partial(_notes_of, source))
         except DataError:
             if not source.report.bad_rows:
                 raise
             failed.bad_rows += [row for row in source.report.bad_rows if row not in failed.bad_rows]
             failed.num_documents += source.report.num_documents
-            continue
-        if fresh:
-            notes.write_text(json.dumps([f"{source.name}: {line}" for line in source.report.lines()]), encoding="utf-8")
-        else:
-            for line in json.loads(notes.read_text(encoding="utf-8")):
-                log.warning(line)
     if failed.bad_rows:
         raise failed.error()
     return tables
+
+
+def _notes_of(source: DocumentSource) -> list[str]:
+    return [f"{source.name}: {line}" for line in source.report.lines()]

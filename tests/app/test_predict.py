@@ -61,6 +61,9 @@ def test_predicts_to_standard_output(small_run: Path, tmp_path: Path, capsys: py
         ('{"id": "a", "body": "Ada"}', ["--field", "text=body"], ["a"]),
         ('{"a brace": but text}', ["--input-format", "text"], ["stdin"]),
         ('{"text": "no id"}\n', [], ["<stdin>:1"]),
+        ("\n", [], ["stdin"]),
+        ('{"id": "q", "text": "Ada\u2028 x"}\n', [], ["q"]),
+        ('\ufeff{"id": "q", "text": "Ada"}\n', [], ["q"]),
     ],
 )
 def test_reads_standard_input(
@@ -71,7 +74,7 @@ def test_reads_standard_input(
     arguments: list,
     ids: list,
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
     command("predict", small_run, "-", *arguments)
     rows = lines(capsys.readouterr().out)
     assert [row["id"] for row in rows] == ids
@@ -94,6 +97,8 @@ def test_reads_standard_input(
         ),
         (["predict", "RUN", "-", "--field", "text"], "{}", "ConfigError: --field text: expected OURS=THEIRS"),
         (["predict", "RUN", "nowhere.txt"], "", "DataError: nowhere.txt: no such file or folder"),
+        (["predict", "RUN", "-", "--output", "/proc/no/file"], "x", "ConfigError: /proc/no/file: expected a file"),
+        (["predict", "RUN", "-"], "a\0b", "NUL character"),
         (["predict", "nowhere", "-"], "", "ConfigError: checkpoint 'nowhere'"),
         (["predict", "RUN", "-", "--device", "cuda:77"], "", "ConfigError: --device=cuda:77: cannot be used here"),
         (["predict", "RUN", "-", "--max-tokens-per-forward", "0"], "", "ConfigError: --max-tokens-per-forward=0"),
@@ -103,7 +108,7 @@ def test_reads_standard_input(
 def test_errors_are_short(
     small_run: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], stdin: str, message: str
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
     with pytest.raises(SystemExit) as stop:
         main([{"RUN": str(small_run), "CORPUS": str(corpus)}.get(argument, argument) for argument in arguments])
     assert message in str(stop.value.code)
@@ -125,6 +130,17 @@ def test_a_tools_format_needs_a_file(small_run: Path) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["predict", str(small_run), "-", "--format", "doccano"])
     assert "--format=doccano: expected --output" in str(stop.value.code)
+
+
+def test_a_file_may_be_read_and_written_and_survives_a_failure(small_run: Path, tmp_path: Path) -> None:
+    both = tmp_path / "in.jsonl"
+    both.write_text('{"id": "a", "text": "Ada met Ben"}\n')
+    command("predict", small_run, both, "--output", both)
+    assert [row["id"] for row in lines(both.read_text())] == ["a"]
+    before = both.read_text()
+    with pytest.raises(SystemExit):
+        main(["predict", str(small_run), "nowhere.txt", "--output", str(both)])
+    assert both.read_text() == before
 
 
 def test_evaluate_gives_the_scores_of_the_training_run(

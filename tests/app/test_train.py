@@ -12,7 +12,7 @@ import torch
 import yaml
 
 import longdoc
-from longdoc.app.build import complete, labels_of
+from longdoc.app.build import complete, labels_of, make
 from longdoc.app.train import train
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.documents import Document
@@ -91,6 +91,31 @@ def test_epochs_follow_the_data_unless_they_are_set(composed: Callable[..., dict
     assert complete(composed())["trainer"]["max_epochs"] == 1
     assert complete(composed("data.path=cases"))["trainer"]["max_epochs"] == 10
     assert complete(composed("data.path=cases", "trainer.max_epochs=3"))["trainer"]["max_epochs"] == 3
+
+
+@pytest.mark.parametrize("setting", ["check_val_every_n_epoch=2", "limit_val_batches=0", "max_steps=0"])
+def test_a_run_that_would_keep_nothing_is_refused(
+    corpus: Path, composed: Callable[..., dict], tmp_path: Path, setting: str
+) -> None:
+    few = [f"data.path={corpus}", f"data.cache_dir={tmp_path}", *SMALL, "trainer.max_epochs=1", f"trainer.{setting}"]
+    with pytest.raises(ConfigError, match="no validation would take place"):
+        train(composed(*few, output_dir=tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("seed=null", "seed=None: expected an integer from 0"),
+        ("seed=-1", "seed=-1: expected an integer from 0"),
+        ("optim.lr=abc", "OptimizerConfig: .*lr='abc'"),
+        ("windows.size_tokens=abc", "Windower: .*size_tokens='abc'"),
+    ],
+)
+def test_values_of_a_wrong_type_are_named(composed: Callable[..., dict], setting: str, message: str) -> None:
+    config = composed(setting)
+    with pytest.raises(ConfigError, match=message):
+        complete(config)
+        make(config[setting.partition(".")[0]])
 
 
 def test_training_data_without_gold_is_refused(tmp_path: Path) -> None:

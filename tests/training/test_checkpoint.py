@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -89,4 +90,20 @@ def test_refusals(tmp_path):
         load(tmp_path)
     torch.save({"state_dict": {}}, tmp_path / "best.ckpt")
     with pytest.raises(ConfigError, match="not written by a longdoc module"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (torch.zeros(2), "was not written by a longdoc module"),
+        (5, "was not written by a longdoc module"),
+        ({"longdoc": None}, "was not written by a longdoc module"),
+        ({"longdoc": {"task": "other"}}, "damaged or of another version of longdoc: KeyError: 'other'"),
+        ({"longdoc": {"task": "ner"}}, "damaged or of another version of longdoc: KeyError: 'preprocessor'"),
+    ],
+)
+def test_a_foreign_checkpoint_is_refused_in_one_line(tmp_path, content, reason):
+    torch.save(content, tmp_path / "best.ckpt")
+    with pytest.raises(ConfigError, match=re.escape(reason)):
         load(tmp_path)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from seqeval.metrics import f1_score
 from seqeval.scheme import IOB2
 
+from longdoc.errors import ConfigError
 from longdoc.text.alignment import LostSpan
 from longdoc.text.documents import Span
 from longdoc.text.results import DocumentResult
@@ -139,3 +140,8 @@ def test_an_entity_without_a_beginning_earns_nothing():
 def test_a_label_right_and_a_border_wrong_is_wrong_for_both():
     results = [result(spans((0, 2, "A")), spans((0, 1, "A")))]
     assert seqeval_f1(results) == scores(*results)["f1"] == 0.0
+
+
+def test_a_slice_cannot_be_called_what_stands_for_none():
+    with pytest.raises(ConfigError, match="the name 'rest' stands for the spans of no slice"):
+        SpanF1(("A",), ("rest",))

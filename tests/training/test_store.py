@@ -161,3 +161,14 @@ def test_prediction_caches_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("LONGDOC_CACHE", str(tmp_path))
     assert little.module().predict("Anna Berg").text == "Anna Berg"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ids_from_folder_names_are_read_again_when_a_folder_is_renamed(tmp_path):
+    folder = tmp_path / "data" / "2019"
+    folder.mkdir(parents=True)
+    (folder / "x.txt").write_text("Anna Berg")
+    (folder / "x.ann").write_text("T1\tPER 0 9\tAnna Berg\n")
+    for name in ("2019", "2020"):
+        folder = folder.rename(folder.with_name(name))
+        source = read(tmp_path / "data")
+        assert [d.id for d in store_sources({"train": source}, tmp_path / "cache")["train"]] == [d.id for d in source]

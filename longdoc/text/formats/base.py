@@ -165,12 +165,17 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     come as lone surrogates, which :func:`character_problem` then names on the row that holds them.
     """
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if number == 1:
-                if line.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    raise DataError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8")
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            yield number, line.decode("utf-8", errors="surrogateescape")
+        yield from decoded_lines(file, path)
+
+
+def decoded_lines(file: Iterable[bytes], path: Path) -> Iterator[tuple[int, str]]:
+    """The same for lines that are read already; ``path`` is for messages."""
+    for number, line in enumerate(file, 1):
+        if number == 1:
+            if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise DataError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8")
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        yield number, line.decode("utf-8", errors="surrogateescape")
 
 
 def character_problem(text: str) -> str | None:

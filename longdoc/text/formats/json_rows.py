@@ -8,7 +8,7 @@ Label Studio's short JSON.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from longdoc.text.formats.base import RawRow, ReadOptions, character_problem, numbered_lines
@@ -23,7 +23,12 @@ _LABEL_FIELDS = ("labels", "label", "cats", "annotations")
 
 def rows_jsonl(path: Path, options: ReadOptions) -> Iterator[RawRow]:
     """Read one object a line; blank lines are passed over."""
-    for number, line in numbered_lines(path):
+    return rows_of_lines(numbered_lines(path), options)
+
+
+def rows_of_lines(lines: Iterable[tuple[int, str]], options: ReadOptions) -> Iterator[RawRow]:
+    """The same for numbered lines."""
+    for number, line in lines:
         if not line.strip():
             continue
         try:
