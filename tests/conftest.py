@@ -24,6 +24,12 @@ settings.load_profile("longdoc")
 SHARED = Path(__file__).parent.parent.parent / "shared"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep encoded documents out of the user's cache."""
+    os.environ["LONGDOC_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Callable[[str], Path]:
     """Give the path of a file or folder of the real data beside the checkout, or skip."""

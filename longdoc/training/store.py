@@ -191,7 +191,7 @@ def store_documents(
         notes: Called after the last document: lines that are kept with the table and logged when it is opened again.
     """
     folder = cache_dir / f"documents-{key}"
-    if folder.is_dir():
+    if (folder / _NOTES).is_file():
         for line in json.loads((folder / _NOTES).read_text(encoding="utf-8")):
             log.warning(line)
     return DocumentTable(_cached(folder, lambda beside: _write_documents(documents, beside), notes), key)

@@ -113,9 +113,13 @@ def test_a_run_that_would_keep_nothing_is_refused(
 )
 def test_values_of_a_wrong_type_are_named(composed: Callable[..., dict], setting: str, message: str) -> None:
     config = composed(setting)
-    with pytest.raises(ConfigError, match=message):
+
+    def start() -> None:
         complete(config)
         make(config[setting.partition(".")[0]])
+
+    with pytest.raises(ConfigError, match=message):
+        start()
 
 
 def test_training_data_without_gold_is_refused(tmp_path: Path) -> None:
