@@ -25,7 +25,7 @@ SHARED = Path(__file__).parent.parent.parent / "shared"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+def user_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep encoded documents out of the user's cache."""
     os.environ["LONGDOC_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
