@@ -46,7 +46,7 @@ def surfaces(documents: list[Document], labels: set[str]) -> set[str]:
     return {d.text[s.start : s.end] for d in documents for s in d.spans or () if s.label in labels}
 
 
-@pytest.mark.parametrize(("language", "digest"), [("en", "96e0fd4f70613a5a"), ("zh", "e4037c156c8cff70")])
+@pytest.mark.parametrize(("language", "digest"), [("en", "fa411ca9f15704eb"), ("zh", "c4610b22703ea5a8")])
 def test_bytes_never_change(language: str, digest: str) -> None:
     documents = [document for split in SPLITS for document in generate(language, split, 4, 7)]
     assert hashlib.sha256(repr(documents).encode()).hexdigest()[:16] == digest

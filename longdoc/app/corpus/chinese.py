@@ -169,10 +169,13 @@ DEALT: dict[str, tuple[str, ...]] = {
         "{who}没有忘记{thing}，到了最后{X}{verb}{clause}。",
     ),
     "authority_tells": (
-        "该案中{X}{verb}{clause}。", "{X}{verb}{clause}，公报是这样刊登的。", "据公报，{X}{verb}{clause}。",
-        "与其他案例一样，{clause}，{X}也{verb}{clause}。", "{lead}，{X}{verb}{clause}，见该案判决。",
-        "{X}{verb}{clause}；但那是另一个案件。", "该案当事人看法不一，{X}{verb}{clause}。",
-        "{X}{verb}{clause}，该案例因此至今被引用。",
+        "该案中{X}{verb}{clause}。", "{X}{verb}{clause}，{X.short}诉{Y.short}案是这样记载的。", "据该案公报，{X}{verb}{clause}。",
+        "在{X.short}诉{Y.short}案里，{clause}，{X}也{verb}{clause}。", "{lead}，{X}{verb}{clause}，见该案判决。",
+        "{X}{verb}{clause}；但那是{X.short}诉{Y.short}案，不是本案。", "该案当事人看法不一，{X}{verb}{clause}。",
+        "{X}{verb}{clause}，{X.short}诉{Y.short}案因此至今被引用。", "{X}{verb}{clause}，读过{X.short}诉{Y.short}案的人都知道。",
+        "就{X.short}诉{Y.short}案的事实而言，{clause}，如{X}所{verb}。", "{X}{verb}{clause}。{X.short}诉{Y.short}案的事实就是这些。",
+        "{lead}，{X}{verb}{clause}，该案据此判决。", "{clause}，{X}在{X.short}诉{Y.short}案中如此{verb}。", "{X}{verb}{clause}，这是公报案例的记载。",
+        "以上出自{X.short}诉{Y.short}案，其中{clause}，{X}{verb}{clause}。", "{X.short}诉{Y.short}案亦然，{X}{verb}{clause}。",
     ),
     "verb": (
         "表示", "承认", "否认", "认为", "回忆", "坚持", "同意", "主张", "重申", "提出", "记得", "确认", "估计", "相信",

@@ -37,8 +37,8 @@ _OPENINGS = {
     "procedure": ("procedure_opens",),
 }
 _BODIES = {
-    **dict.fromkeys(_SPEAKERS, (*_WORDS, "role_tells", "role_tells", "role_tells")),
-    "authority": (*_WORDS, "authority_tells", "steps", "steps"),
+    **dict.fromkeys(_SPEAKERS, (*_WORDS, *["role_tells"] * 4)),
+    "authority": (*_WORDS, *["authority_tells"] * 3, "steps", "steps"),
     "procedure": ("steps",),
 }
 
