@@ -47,7 +47,7 @@ def test_our_errors_are_one_line_unless_all_is_asked_for(tmp_path: Path) -> None
     [
         (
             "optim.lrr=1",
-            "optim has no 'lrr'. Did you mean optim.lr? There is: lr, weight_decay, warmup_ratio, schedule.",
+            "optim has no 'lrr'. Did you mean optim.lr? There is: lr, weight_decay, layer_decay, warmup_steps,",
         ),
         (
             "datas=x",
