@@ -1,10 +1,11 @@
 """The batch: the tokens of all its windows in one stream, without padding.
 
-Shapes: T tokens of the batch, W windows, N items (words to label), L tokens of the longest window, D width.
+Shapes: T tokens of the batch, W windows, B documents, N items (words to label).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ class Batch:
     Args:
         input_ids: Vocabulary ids, special tokens included. *Shape:* (T,).
         bounds: Where each window begins, and the end of the last. *Shape:* (W + 1,).
+        document_bounds: Where each document begins, counted in windows, and the end of the last. *Shape:* (B + 1,).
         item_token: First token of each word to label. *Shape:* (N,).
         token_item: Item each token belongs to, -1 for none. *Shape:* (T,).
         item_tags: Gold tag of each item, -100 where there is none to learn. *Shape:* (N,).
@@ -31,6 +33,7 @@ class Batch:
 
     input_ids: Tensor
     bounds: Tensor
+    document_bounds: Tensor
     item_token: Tensor
     token_item: Tensor
     item_tags: Tensor
@@ -49,14 +52,24 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Move the tensors."""
-        return Batch(
-            self.input_ids.to(device),
-            self.bounds.to(device),
-            self.item_token.to(device),
-            self.token_item.to(device),
-            self.item_tags.to(device),
-            self.num_labelled,
-            self.document_ids,
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved: dict[str, Any] = {name: v.to(device) for name, v in values.items() if isinstance(v, Tensor)}
+        return replace(self, **moved)
+
+    def windows(self, start: int, stop: int) -> "Batch":
+        """Cut out the windows from ``start`` up to ``stop``; the other documents stay, without windows."""
+        edges = self.bounds[[start, stop]]
+        first, last = torch.searchsorted(self.item_token, edges).tolist()
+        at, end = edges.tolist()
+        token_item = self.token_item[at:end]
+        return replace(
+            self,
+            input_ids=self.input_ids[at:end],
+            bounds=self.bounds[start : stop + 1] - at,
+            document_bounds=self.document_bounds.clamp(start, stop) - start,
+            item_token=self.item_token[first:last] - at,
+            token_item=torch.where(token_item < 0, token_item, token_item - first),
+            item_tags=self.item_tags[first:last],
         )
 
 
@@ -74,7 +87,7 @@ class WindowRef:
 
 
 def collate(refs: Sequence[WindowRef], tokenizer: WordTokenizer, count_overlap: bool = True) -> Batch:
-    """Put windows into one stream.
+    """Put windows into one stream; neighbouring windows of one document belong together.
 
     Args:
         refs: The windows, in the order of the stream.
@@ -83,6 +96,7 @@ def collate(refs: Sequence[WindowRef], tokenizer: WordTokenizer, count_overlap: 
     """
     prefix = np.array(tokenizer.prefix_ids, dtype=np.int64)
     suffix = np.array(tokenizer.suffix_ids, dtype=np.int64)
+    no_window = np.zeros(0, dtype=np.int64)
     ids, item_token, token_item, tags, bounds, num_items = [], [], [], [], [0], 0
     for ref in refs:
         encoded, cut = ref.document, ref.document.windows
@@ -104,13 +118,26 @@ def collate(refs: Sequence[WindowRef], tokenizer: WordTokenizer, count_overlap: 
         bounds.append(bounds[-1] + len(prefix) + end - start + len(suffix))
 
     def join(parts: list[np.ndarray]) -> Tensor:
-        return torch.from_numpy(np.concatenate(parts).astype(np.int64))
+        return torch.from_numpy(np.concatenate([no_window, *parts]).astype(np.int64))
 
+    begins = [w for w, ref in enumerate(refs) if w == 0 or ref.document is not refs[w - 1].document]
     return Batch(
         input_ids=join(ids),
         bounds=torch.tensor(bounds),
+        document_bounds=torch.tensor([*begins, len(refs)]),
         item_token=join(item_token),
         token_item=join(token_item),
         item_tags=join(tags),
         document_ids=tuple(dict.fromkeys(ref.document.document.id for ref in refs)),
+    )
+
+
+def collate_documents(documents: Sequence[EncodedDocument], tokenizer: WordTokenizer) -> Batch:
+    """Put all windows of whole documents into one stream; one without text has no window and keeps its place."""
+    refs = [WindowRef(encoded, w) for encoded in documents for w in range(len(encoded.windows))]
+    ends = np.cumsum([0, *(len(encoded.windows) for encoded in documents)])
+    return replace(
+        collate(refs, tokenizer),
+        document_bounds=torch.from_numpy(ends),
+        document_ids=tuple(encoded.document.id for encoded in documents),
     )

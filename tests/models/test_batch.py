@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longdoc.models.batch import WindowRef, collate
+from longdoc.models.batch import WindowRef, collate, collate_documents
 from longdoc.text.documents import Document, Span
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.tags import TagScheme
@@ -82,6 +82,55 @@ def test_moving_keeps_everything():
     moved = batch.to(torch.device("cpu"))
     assert moved.num_labelled == 7
     assert moved.document_ids == ("d",)
-    for name in ("input_ids", "bounds", "item_token", "token_item", "item_tags"):
+    for name in ("input_ids", "bounds", "document_bounds", "item_token", "token_item", "item_tags"):
         assert torch.equal(getattr(moved, name), getattr(batch, name))
         assert getattr(moved, name).dtype == torch.long
+
+
+TENSORS = ("input_ids", "bounds", "document_bounds", "item_token", "token_item", "item_tags")
+
+
+def corpus(*texts: str):
+    preprocessor = Preprocessor(tokenizer_of("wordpiece"), Windower(10, 4), SCHEME)
+    return [preprocessor(Document(f"d{i}", text, ())) for i, text in enumerate(texts)]
+
+
+def test_windows_of_a_document_belong_together():
+    one, other = corpus("a " * 20, "b " * 9)
+    refs = [WindowRef(one, 1), WindowRef(one, 2), WindowRef(other, 0), WindowRef(one, 0)]
+    batch = collate(refs, tokenizer_of("wordpiece"))
+    assert batch.document_bounds.tolist() == [0, 2, 3, 4]
+    assert batch.document_ids == ("d0", "d1")
+
+
+def test_whole_documents_keep_their_places():
+    documents = corpus("", "a " * 20, " ", "b")
+    batch = collate_documents(documents, tokenizer_of("wordpiece"))
+    sizes = [len(encoded.windows) for encoded in documents]
+    assert sizes[0] == sizes[2] == 0
+    assert batch.document_bounds.diff().tolist() == sizes
+    assert batch.document_bounds.dtype == torch.long
+    assert batch.document_ids == ("d0", "d1", "d2", "d3")
+    refs = [WindowRef(documents[1], w) for w in range(sizes[1])] + [WindowRef(documents[3], 0)]
+    same = collate(refs, tokenizer_of("wordpiece"))
+    assert all(torch.equal(getattr(batch, n), getattr(same, n)) for n in TENSORS if n != "document_bounds")
+    nothing = collate_documents(documents[:1], tokenizer_of("wordpiece"))
+    assert nothing.num_windows == len(nothing.input_ids) == 0
+    assert nothing.document_bounds.tolist() == [0, 0]
+
+
+@settings(max_examples=40)
+@given(data=st.data(), pieces=st.lists(texts(max_pieces=12), min_size=1, max_size=3))
+def test_windows_cut_out_are_those_collated_alone(data, pieces):
+    documents = corpus(*pieces)
+    refs = [WindowRef(encoded, w) for encoded in documents for w in range(len(encoded.windows))]
+    start = data.draw(st.integers(0, len(refs)))
+    stop = data.draw(st.integers(start, len(refs)))
+    cut = collate_documents(documents, tokenizer_of("wordpiece")).windows(start, stop)
+    alone = collate(refs[start:stop], tokenizer_of("wordpiece"))
+    for name in TENSORS:
+        if name != "document_bounds":
+            assert torch.equal(getattr(cut, name), getattr(alone, name)), name
+    owner = np.repeat(np.arange(len(documents)), [len(encoded.windows) for encoded in documents])[start:stop]
+    assert cut.document_bounds.diff().tolist() == np.bincount(owner, minlength=len(documents)).tolist()
+    assert cut.document_bounds[0] == 0

@@ -20,7 +20,7 @@ def flat_batch() -> Batch:
     bounds = torch.tensor([0, *LENGTHS]).cumsum(0)
     ids = torch.randint(4, 200, (int(bounds[-1]),), generator=torch.Generator().manual_seed(0))
     none = torch.zeros(0, dtype=torch.long)
-    return Batch(ids, bounds, none, torch.full_like(ids, -1), none)
+    return Batch(ids, bounds, torch.tensor([0, len(bounds) - 1]), none, torch.full_like(ids, -1), none)
 
 
 def test_a_flat_batch_equals_row_by_row():
