@@ -36,12 +36,12 @@ def blocked_attention(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, scale: 
     """Attend part by part: short segments through a dense kernel, long ones tile by tile. *Shape:* (B, H, L, D)."""
     rows, _, slots, _ = q.shape
     layout = build_layout(pattern, q.device)
-    q_THD, k_THD, v_THD = (_to_stream(x, layout) for x in (q, k, v))
+    streams = [_to_stream(x, layout) for x in (q, k, v)]
+    # The gradient of a split is a copy, which a single part does without.
+    parts = [[x] if len(layout.parts) == 1 else x.split(layout.sizes) for x in streams]
     pieces = [
         _attend_part(q_part, k_part, v_part, part, layout, pattern, scale, dropout)
-        for q_part, k_part, v_part, part in zip(
-            q_THD.split(layout.sizes), k_THD.split(layout.sizes), v_THD.split(layout.sizes), layout.parts, strict=True
-        )
+        for q_part, k_part, v_part, part in zip(*parts, layout.parts, strict=True)
     ]
     if not pieces:
         return torch.zeros_like(v)
@@ -52,7 +52,7 @@ def blocked_attention(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, scale: 
 
 
 def _to_stream(x_BHLD: Tensor, layout: Layout) -> Tensor:
-    x_NHD = x_BHLD[0].transpose(0, 1) if x_BHLD.shape[0] == 1 else x_BHLD.transpose(1, 2).flatten(0, 1)
+    x_NHD = x_BHLD.transpose(1, 2).flatten(0, 1)
     return x_NHD if layout.index is None else _Take.apply(x_NHD, layout.index)
 
 

@@ -86,10 +86,10 @@ def _group(pattern: Pattern, device: torch.device) -> Layout:
 
 
 def dense_mask(layout: Layout, part: Part, pattern: Pattern, like: Tensor) -> Tensor | None:
-    """Give the mask or bias of a part that goes to the dense kernel, None if every pair may attend and has no bias.
+    """Give the bias of a part that goes to the dense kernel, None if every pair may attend and has no bias.
 
     Returns:
-        Booleans, True = may attend, or floats to add. *Shape:* (1, 1 or H, L, L).
+        What is added to the scores. *Shape:* (1, 1 or H, L, L).
     """
     if pattern.slopes is None and pattern.covers(part.length):
         return None
@@ -114,6 +114,7 @@ def _make_mask(part: Part, pattern: Pattern, like: Tensor) -> Tensor:
         distance[position] = 0
         distance[:, position] = 0
     if pattern.slopes is None:
-        return seen[None, None]
-    bias = -pattern.slopes.to(like)[:, None, None] * distance
+        bias = like.new_zeros((1, *distance.shape))  # the dense kernel would make floats of booleans in each call
+    else:
+        bias = -pattern.slopes.to(like)[:, None, None] * distance
     return bias.masked_fill(~seen, -torch.inf)[None]
