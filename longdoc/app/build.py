@@ -1,6 +1,7 @@
 """From a plain configuration to the objects of a run."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,19 +12,39 @@ from lightning.pytorch.loggers import Logger
 
 from longdoc.app.data import DataSettings
 from longdoc.app.model import ModelSettings
+from longdoc.app.precision import choose_precision
 from longdoc.errors import ConfigError, DataError
+from longdoc.models.sentence_scorer import SentenceScorer, build_sentence_scorer
+from longdoc.text.classes import ClassScheme
 from longdoc.text.preprocess import Preprocessor
+from longdoc.text.selection import Selection
 from longdoc.text.tags import TagScheme
+from longdoc.training.classification import DocumentClassificationModule
 from longdoc.training.data import DocumentDataModule
+from longdoc.training.freezing import freeze_
+from longdoc.training.module import DocumentModule
 from longdoc.training.ner import NERModule
 from longdoc.training.store import DocumentTable
 
+log = logging.getLogger(__name__)
+
+# What is predicted -> the gold that rows must have.
+READ_TASKS: dict[str, Any] = {
+    "ner": "ner",
+    "single_label": "classification",
+    "multi_label": "classification",
+    "regression": "regression",
+}
+TASKS = tuple(READ_TASKS)
 KEYS = (
+    "task",
     "data",
     "model",
+    "selection",
     "windows",
     "attention",
     "aggregation",
+    "loss",
     "optim",
     "trainer",
     "callbacks",
@@ -42,16 +63,12 @@ class Run:
         datamodule: The data.
         callbacks: By the name they have in the configuration.
         loggers: Where numbers go.
-        labels: Entity types.
-        slices: Names of gold slices.
     """
 
-    module: NERModule
+    module: DocumentModule
     datamodule: DocumentDataModule
     callbacks: dict[str, L.Callback]
     loggers: list[Logger]
-    labels: tuple[str, ...]
-    slices: tuple[str, ...]
 
 
 def make(node: Mapping[str, Any]) -> Any:
@@ -70,6 +87,8 @@ def complete(config: dict[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(config) - set(KEYS))
     if unknown:
         raise ConfigError(f"{', '.join(unknown)}: no such key at the top level; expected {', '.join(KEYS)}")
+    if config["task"] not in TASKS:
+        raise ConfigError(f"task={config['task']!r}: expected one of {', '.join(TASKS)}")
     if type(config["seed"]) is not int or config["seed"] < 0:
         raise ConfigError(f"seed={config['seed']!r}: expected an integer from 0")
     optim = dict(config["optim"])
@@ -78,38 +97,63 @@ def complete(config: dict[str, Any]) -> dict[str, Any]:
     trainer = dict(config["trainer"])
     if trainer["max_epochs"] is None:
         trainer["max_epochs"] = DataSettings(path=config["data"]["path"]).default_epochs
+    if trainer["precision"] == "auto":
+        trainer["precision"], reason = choose_precision(trainer["accelerator"])
+        log.info("precision %s: %s", trainer["precision"], reason)
     return {**config, "optim": optim, "trainer": trainer}
 
 
 def build(config: dict[str, Any]) -> Run:
     """Build the parts of a run; the seed must have been set before."""
+    task = config["task"]
     data: DataSettings = make(config["data"])
     model: ModelSettings = make(config["model"])
-    windower, optimizer = make(config["windows"]), make(config["optim"])
-    splits = data.splits()
+    windower, selection = make(config["windows"]), make(config["selection"])
+    splits = data.splits(READ_TASKS[task])
     encoder, tokenizer = model.encoder(splits["train"].column("text"), make(config["attention"]), windower)
-    labels, slices = labels_of(splits["train"]), slices_of(splits)
+    scheme = None if task == "ner" else ClassScheme.of(splits["train"], task)
+    labels = labels_of(splits["train"]) if scheme is None else scheme.labels
     preprocessor = Preprocessor(
-        tokenizer, windower, TagScheme(labels, model.tag_scheme), data.overlapping, data.language
+        tokenizer,
+        windower,
+        TagScheme(labels, model.tag_scheme) if scheme is None else None,
+        data.overlapping,
+        data.language,
+        None if selection.method == "none" else selection,
+        _sentence_scorer(selection, splits["train"], task, labels, data.language),
     )
-    module = NERModule(
-        encoder,
-        preprocessor,
-        optimizer,
-        subword=model.subword,
-        aggregation=config["aggregation"]["method"],
-        dropout=model.dropout,
-        max_tokens_per_forward=model.max_tokens_per_forward,
-        slices=slices,
-    )
+    datamodule = data.datamodule(splits, preprocessor, config["seed"], "window" if scheme is None else "document")
+    shared = {
+        "optimizer": make(config["optim"]),
+        "aggregation": config["aggregation"]["method"],
+        "dropout": model.dropout,
+        "max_tokens_per_forward": model.max_tokens_per_forward,
+        "loss": make(config["loss"]),
+    }
+    module: DocumentModule
+    if scheme is None:
+        tag_counts = None if shared["loss"].weight == "none" else datamodule.tag_counts()
+        module = NERModule(
+            encoder, preprocessor, subword=model.subword, slices=slices_of(splits), tag_counts=tag_counts, **shared
+        )
+    else:
+        module = DocumentClassificationModule(encoder, preprocessor, scheme, pool=model.pool, **shared)
+    freeze_(module, model.freeze_layers, model.freeze_embeddings, model.freeze_patterns)
     return Run(
         module=module,
-        datamodule=data.datamodule(splits, preprocessor, config["seed"]),
+        datamodule=datamodule,
         callbacks={name: make(node) for name, node in config["callbacks"].items() if node is not None},
         loggers=[make(node) for node in config["logger"].values() if node is not None],
-        labels=labels,
-        slices=slices,
     )
+
+
+def _sentence_scorer(
+    selection: Selection, documents: DocumentTable, task: str, labels: Sequence[str], language: str
+) -> SentenceScorer | None:
+    """Train what ``selection=cnn`` asks, on training documents."""
+    if selection.method != "cnn":
+        return None
+    return build_sentence_scorer(documents, READ_TASKS[task], labels, language, selection.splitter, selection.seed)
 
 
 def labels_of(documents: DocumentTable) -> tuple[str, ...]:

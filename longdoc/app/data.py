@@ -10,7 +10,7 @@ from longdoc.text.alignment import OverlapPolicy
 from longdoc.text.documents import Document
 from longdoc.text.formats import ReadOptions, read_splits
 from longdoc.text.preprocess import Preprocessor
-from longdoc.training.data import DocumentDataModule
+from longdoc.training.data import DocumentDataModule, Unit
 from longdoc.training.hub import hub_splits, is_saved_dataset
 from longdoc.training.store import DocumentTable, content_key, default_cache_dir, store_documents, store_sources
 
@@ -86,10 +86,10 @@ class DataSettings:
         """Epochs where none are set: an embedded corpus is as large as one wants, labelled documents are few."""
         return 1 if self.path is None else 10
 
-    def splits(self) -> Splits:
-        """Read or write the documents of ``train``, ``dev`` and ``test``."""
+    def splits(self, task: str) -> Splits:
+        """Read or write the documents of ``train``, ``dev`` and ``test``; rows without gold of the task are bad."""
         if self.path is not None:
-            splits = self._read(self.path)
+            splits = self._read(self.path, task)
         elif self.corpus is not None:
             written = self.corpus.splits(self.seed)
             splits = {name: store_documents(d, self._cache, content_key(d)) for name, d in written.items()}
@@ -108,17 +108,17 @@ class DataSettings:
     def _cache(self) -> Path:
         return default_cache_dir() if self.cache_dir is None else Path(self.cache_dir)
 
-    def _read(self, path: str) -> Splits:
+    def _read(self, path: str, task: str) -> Splits:
         named = {ours: theirs for ours, theirs in self.fields.items() if theirs is not None}
-        options = ReadOptions(named, task="ner", tag_scheme=self.tag_scheme, offset_unit=self.offset_unit)
+        options = ReadOptions(named, task=task, tag_scheme=self.tag_scheme, offset_unit=self.offset_unit)
         if self.format == "datasets" or is_saved_dataset(path):
             sources = hub_splits(path, options, self.on_error, self.seed)
         else:
             sources = read_splits(path, self.format, on_error=self.on_error, options=options, seed=self.seed)
         return store_sources(sources, self._cache)
 
-    def datamodule(self, splits: Splits, preprocessor: Preprocessor, seed: int) -> DocumentDataModule:
-        """Serve the documents to a Trainer; ``seed`` orders the training windows."""
+    def datamodule(self, splits: Splits, preprocessor: Preprocessor, seed: int, unit: Unit) -> DocumentDataModule:
+        """Serve the documents to a Trainer; ``seed`` orders the training units."""
         return DocumentDataModule(
             splits,
             preprocessor,
@@ -129,4 +129,5 @@ class DataSettings:
             num_proc=self.num_proc,
             seed=seed,
             cache_dir=self._cache,
+            unit=unit,
         )

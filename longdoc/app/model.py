@@ -1,9 +1,10 @@
 """Settings of the model, and the encoder they stand for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from longdoc.errors import ConfigError
+from longdoc.models.classification import WindowPool
 from longdoc.models.encoder import AttentionConfig, Encoder, input_limit, load_encoder, set_attention
 from longdoc.models.scratch import ScratchPositions, scratch_encoder, train_tokenizer
 from longdoc.models.tagging import Subword
@@ -43,11 +44,15 @@ class ModelSettings:
         name: Hub name or folder of a pretrained encoder; None trains one from scratch.
         trust_remote_code: Whether code that comes with the weights may run.
         attention_dropout: Of the encoder; 0 keeps the fast kernel on a CPU, None leaves a pretrained encoder's own.
-        subword: How the tokens of a word become its vector.
+        subword: How the tokens of a word become its vector, in tagging.
+        pool: How the tokens of a window become its vector, in classification.
         dropout: Before the last layer.
         tag_scheme: ``BIOES`` or ``IOB2``.
-        max_tokens_per_forward: Budget of one forward pass in evaluation.
+        max_tokens_per_forward: Budget of one forward pass in evaluation, and in training of a classifier.
         gradient_checkpointing: Whether layers are computed again in the backward pass instead of kept.
+        freeze_layers: How many layers of the encoder do not learn, counted from the lowest.
+        freeze_embeddings: Whether its embeddings do not learn.
+        freeze_patterns: Shell patterns of the names of more parameters that do not learn.
         scratch: Used while ``name`` is None.
     """
 
@@ -55,10 +60,14 @@ class ModelSettings:
     trust_remote_code: bool = False
     attention_dropout: float | None = 0.0
     subword: Subword = "first"
+    pool: WindowPool = "first"
     dropout: float = 0.1
     tag_scheme: Scheme = "BIOES"
     max_tokens_per_forward: int = 8192
     gradient_checkpointing: bool = False
+    freeze_layers: int = 0
+    freeze_embeddings: bool = False
+    freeze_patterns: Sequence[str] = ()
     scratch: ScratchSettings | None = None
 
     @property

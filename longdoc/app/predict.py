@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from longdoc.app.build import READ_TASKS
 from longdoc.app.report import evaluate, print_report
 from longdoc.callbacks.documents import prediction_line
 from longdoc.errors import ConfigError, DataError
@@ -22,9 +24,10 @@ from longdoc.text.formats import DocumentSource, ReadOptions, read, read_splits,
 from longdoc.text.formats.base import RawRow, decoded_lines
 from longdoc.text.formats.json_rows import rows_of_lines
 from longdoc.text.preprocess import EncodedDocument
-from longdoc.text.results import DocumentResult
+from longdoc.text.results import DocumentResult, Result
 from longdoc.training.checkpoint import load
-from longdoc.training.ner import NERModule
+from longdoc.training.classification import DocumentClassificationModule
+from longdoc.training.module import DocumentModule
 
 _GROUP_TOKENS = 16384
 
@@ -34,7 +37,7 @@ def predict_command(options: Namespace) -> None:
     if options.format != "predictions" and options.output == "-":
         raise ConfigError(f"--format={options.format}: expected --output as well, a file or for brat a folder")
     module = _module(options)
-    results = (result for _, result in tag_stream(module, _progress(_documents(options), "documents")))
+    results = (result for _, result in result_stream(module, _progress(_documents(options), "documents")))
     if options.format != "predictions":
         write(_as_annotated(results), options.output, options.format)
         return
@@ -43,40 +46,46 @@ def predict_command(options: Namespace) -> None:
             write_line(prediction_line(result))
 
 
-def _as_annotated(results: Iterable[DocumentResult]) -> Iterator[Document]:
-    return (Document(result.id, result.text, result.predicted) for result in results)
+def _as_annotated(results: Iterable[Result]) -> Iterator[Document]:
+    for result in results:
+        if isinstance(result, DocumentResult):
+            yield Document(result.id, result.text, result.predicted)
+        elif isinstance(result.predicted, tuple):
+            yield Document(result.id, result.text, labels=result.predicted)
+        else:
+            yield Document(result.id, result.text, target=result.predicted)
 
 
 def evaluate_command(options: Namespace) -> None:
     """Score annotated documents and print the tables of a training run."""
     module = _module(options)
+    task = module.scheme.task if isinstance(module, DocumentClassificationModule) else "ner"
     results, lengths = [], {}
     with _writer(options.predictions) as write_line:
-        for encoded, result in tag_stream(module, _progress(_annotated(options), "documents")):
+        for encoded, result in result_stream(module, _progress(_annotated(options, READ_TASKS[task]), "documents")):
             write_line(prediction_line(result))
             results.append(result)
-            lengths[result.id] = len(encoded.token_ids)
-    slices = sorted({span.slice for result in results for span in result.gold or () if span.slice is not None})
-    report = evaluate(results, lengths, module.tags.labels, slices)
+            lengths[result.id] = encoded.num_document_tokens
+    report = evaluate(module, results, lengths)
     print_report(report, Path(options.data).name, Console())
     if options.output is not None:
         Path(options.output).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def tag_stream(module: NERModule, documents: Iterable[Document]) -> Iterator[tuple[EncodedDocument, DocumentResult]]:
-    """Tag documents in order, a few at a time; no more than that is held."""
+def result_stream(module: DocumentModule, documents: Iterable[Document]) -> Iterator[tuple[EncodedDocument, Any]]:
+    """Predict documents in order, a few at a time; no more than that is held."""
     group: list[EncodedDocument] = []
     num_tokens = 0
     for document in documents:
         group.append(module.preprocessor(document))
         num_tokens += len(group[-1].token_ids)
         if num_tokens >= _GROUP_TOKENS:
-            yield from zip(group, module.tag(group), strict=True)
+            yield from zip(group, module.results(group), strict=True)
             group, num_tokens = [], 0
-    yield from zip(group, module.tag(group), strict=True)
+    yield from zip(group, module.results(group), strict=True)
 
 
-def _module(options: Namespace) -> NERModule:
+def _module(options: Namespace) -> DocumentModule:
     device = options.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -138,8 +147,8 @@ class StandardInput(DocumentSource):
             yield path, rows_of_lines(chain(first, lines), self.options)
 
 
-def _annotated(options: Namespace) -> Iterable[Document]:
-    path, read_options = Path(options.data), ReadOptions(_fields(options), task="ner")
+def _annotated(options: Namespace, task: str) -> Iterable[Document]:
+    path, read_options = Path(options.data), ReadOptions(_fields(options), task=task)
     if not path.is_dir():
         return read(path, options.input_format, on_error=options.on_error, options=read_options)
     splits = read_splits(path, options.input_format, on_error=options.on_error, options=read_options)

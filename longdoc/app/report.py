@@ -1,16 +1,20 @@
 """What a run or an evaluation tells: one plain structure for ``metrics.json`` and the console."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from longdoc.app.class_report import evaluate_classes, print_class_report
 from longdoc.text.alignment import LostSpan
 from longdoc.text.results import DocumentResult
+from longdoc.training.classification import DocumentClassificationModule
 from longdoc.training.metrics import SpanF1, seqeval_f1
+from longdoc.training.module import DocumentModule
 
 _BUCKETS = (("to 512", 512), ("to 1k", 1024), ("to 2k", 2048), ("to 4k", 4096), ("to 8k", 8192), ("above 8k", None))
 _NUMBERS = ("precision", "recall", "f1", "num_gold")
@@ -23,29 +27,67 @@ _WHY = {
 }
 
 
-def evaluate(
-    results: Sequence[DocumentResult], num_tokens: Mapping[str, int], labels: Sequence[str], slices: Sequence[str] = ()
-) -> dict[str, Any]:
+def evaluate(module: DocumentModule, results: Sequence[Any], num_tokens: Mapping[str, int]) -> dict[str, Any]:
     """Score documents.
 
     Args:
-        results: What the model said of them; those without gold are left out.
+        module: The model.
+        results: What it said of them; those without gold are left out.
         num_tokens: Length of each document by its id, without special tokens and overlap.
-        labels: Entity types to report.
-        slices: Gold slices to report.
+
+    Returns:
+        Scores; ``score`` is the one by which runs are compared, ``task`` says which that is.
     """
+    if isinstance(module, DocumentClassificationModule):
+        scored = [result for result in results if result.gold is not None]
+        score = partial(evaluate_classes, scheme=module.scheme, thresholds=module.thresholds.cpu().numpy())
+        rows = [{"tokens": name, **score(inside)} for name, inside in _buckets(scored, num_tokens)]
+        by_length = [{key: row[key] for key in ("tokens", "num_documents", "score")} for row in rows]
+        return {"task": module.scheme.task, **score(scored), "by_length": by_length, **_truncated(scored)}
+    return evaluate_spans(results, num_tokens, module.labels)
+
+
+def evaluate_spans(
+    results: Sequence[DocumentResult], num_tokens: Mapping[str, int], labels: Sequence[str]
+) -> dict[str, Any]:
+    """Score the entities of annotated documents, those of each slice of the gold apart."""
     scored = [result for result in results if result.gold is not None]
+    slices = sorted({span.slice for result in scored for span in result.gold or () if span.slice is not None})
     scores = _span_scores(scored, labels, slices)
+    by_length = [
+        {"tokens": name, "num_documents": len(inside), **_numbers(_span_scores(inside, labels))}
+        for name, inside in _buckets(scored, num_tokens)
+    ]
     return {
+        "task": "ner",
+        "score": scores["f1"],
         **{name: scores[name] for name in (*_NUMBERS, "num_predicted")},
         "num_documents": len(scored),
-        "labels": {label: _row(scores, f"label/{label}") for label in labels},
-        "slices": {name: _row(scores, f"slice/{name}") for name in ("rest", *slices)} if slices else {},
+        "labels": {label: _numbers(scores, f"label/{label}/") for label in labels},
+        "slices": {name: _numbers(scores, f"slice/{name}/") for name in ("rest", *slices)} if slices else {},
         "seqeval": {"f1": seqeval_f1(scored), "mode": "strict", "scheme": "IOB2"},
-        "by_length": _by_length(scored, num_tokens, labels),
+        "by_length": by_length,
         "lost": count_lost(item for result in scored for item in result.lost),
-        "num_truncated_documents": sum(result.truncated for result in scored),
+        **_truncated(scored),
     }
+
+
+def _truncated(scored: Sequence[Any]) -> dict[str, int]:
+    return {"num_truncated_documents": sum(result.truncated for result in scored)}
+
+
+def document_counts(results: Sequence[Any]) -> list[dict[str, Any]]:
+    """What is right in each annotated document: the counts that a comparison of runs draws again and again."""
+    rows = []
+    for result in results:
+        if isinstance(result.gold, (int, float)):
+            rows.append({"id": result.id, "gold": result.gold, "predicted": result.predicted})
+        elif result.gold is not None:
+            spans = isinstance(result, DocumentResult)
+            gold, predicted = ({x.key if spans else x for x in side} for side in (result.gold, result.predicted))
+            counts = {"num_correct": len(gold & predicted), "num_predicted": len(predicted), "num_gold": len(gold)}
+            rows.append({"id": result.id, **counts})
+    return rows
 
 
 def count_lost(lost: Iterable[LostSpan]) -> dict[str, int]:
@@ -61,25 +103,33 @@ def _span_scores(
     return metric.compute()
 
 
-def _row(scores: Mapping[str, float], prefix: str) -> dict[str, float]:
-    return {name: scores[f"{prefix}/{name}"] for name in _NUMBERS}
+def _numbers(scores: Mapping[str, float], prefix: str = "") -> dict[str, float]:
+    return {name: scores[f"{prefix}{name}"] for name in _NUMBERS}
 
 
-def _by_length(
-    results: Sequence[DocumentResult], num_tokens: Mapping[str, int], labels: Sequence[str]
-) -> list[dict[str, Any]]:
-    rows, above = [], -1
+def _buckets(results: Sequence[Any], num_tokens: Mapping[str, int]) -> Iterator[tuple[str, list[Any]]]:
+    """Results by length of the document; empty classes are left out."""
+    above = -1
     for name, most in _BUCKETS:
         inside = [r for r in results if num_tokens[r.id] > above and (most is None or num_tokens[r.id] <= most)]
         if inside:
-            scores = _span_scores(inside, labels)
-            rows.append({"tokens": name, "num_documents": len(inside), **{key: scores[key] for key in _NUMBERS}})
+            yield name, inside
         above = above if most is None else most
-    return rows
 
 
 def print_report(report: Mapping[str, Any], title: str, console: Console) -> None:
     """Print the scores of ``evaluate`` as tables."""
+    if report["task"] == "ner":
+        _print_spans(report, title, console)
+    else:
+        print_class_report(report, title, console)
+    if report["num_truncated_documents"]:
+        console.print(
+            f"{report['num_truncated_documents']} of {report['num_documents']} documents were not read to their end"
+        )
+
+
+def _print_spans(report: Mapping[str, Any], title: str, console: Console) -> None:
     heading = Text(f"{title}: strict entity scores, character spans against raw gold")
     table = Table(title=heading, title_justify="left")
     table.add_column("label")
@@ -101,10 +151,6 @@ def print_report(report: Mapping[str, Any], title: str, console: Console) -> Non
     seqeval = report["seqeval"]
     console.print(f"seqeval F1 {seqeval['f1']:.4f} (mode {seqeval['mode']}, scheme {seqeval['scheme']})")
     console.print(lost_line(report["lost"], report["num_gold"], title), soft_wrap=True, markup=False)
-    if report["num_truncated_documents"]:
-        console.print(
-            f"{report['num_truncated_documents']} of {report['num_documents']} documents were not read to their end"
-        )
 
 
 def lost_line(lost: Mapping[str, int], num_gold: int, where: str) -> str:

@@ -12,20 +12,22 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
+from longdoc.app.baselines import baseline_lines, baselines
 from longdoc.app.build import Run, build, complete
 from longdoc.app.quiet import quieten
-from longdoc.app.report import count_lost, evaluate, lost_line, print_report, speed_line
+from longdoc.app.report import count_lost, document_counts, evaluate, lost_line, print_report, speed_line
 from longdoc.app.targets import check_targets
 from longdoc.callbacks import ResultCollector, Throughput
 from longdoc.errors import ConfigError
 from longdoc.training.checkpoint import load
+from longdoc.training.ner import NERModule
 
 
 def run(config: DictConfig) -> float:
-    """Run a composed configuration; returns the best dev F1, for sweepers."""
+    """Run a composed configuration; returns the best dev score, for sweepers."""
     choices = HydraConfig.get().runtime.choices if HydraConfig.initialized() else {}
     plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    return train(plain, {name: choices.get(name) for name in ("recipe", "strategy")})["dev"]["best_f1"]
+    return train(plain, {name: choices.get(name) for name in ("recipe", "strategy")})["dev"]["best_score"]
 
 
 def train(config: dict[str, Any], choices: dict[str, str | None] | None = None) -> dict[str, Any]:
@@ -66,27 +68,25 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
     _check_validates(trainer)
     console.print(_introduction(parts), soft_wrap=True, highlight=False, markup=False)
     trainer.fit(parts.module, datamodule=parts.datamodule)
-    best_path, best_f1 = _best_checkpoint(parts)
-    train_split = parts.datamodule.encoded("train")
-    metrics: dict[str, Any] = {
-        "dev": {"best_f1": best_f1},
-        "train": {
-            "num_documents": len(train_split),
-            "lost": count_lost(x for document in train_split for x in document.lost),
-        },
-    }
-    num_gold = sum(len(document.document.spans or ()) for document in train_split)
+    best_path, best_score = _best_checkpoint(parts)
+    metrics: dict[str, Any] = {"task": config["task"], "dev": {"best_score": best_score}, "train": _of_training(parts)}
     if parts.datamodule.splits.get("test"):
         # Tested is the file that users will predict with, not the weights in memory.
         tested = load(best_path)
         tested.max_tokens_per_forward = parts.module.max_tokens_per_forward
         trainer.test(tested, datamodule=parts.datamodule, verbose=False)
-        lengths = {e.document.id: len(e.token_ids) for e in parts.datamodule.encoded("test")}
-        metrics["test"] = evaluate(collector.results, lengths, parts.labels, parts.slices)
+        lengths = {e.document.id: e.num_document_tokens for e in parts.datamodule.encoded("test")}
+        metrics["test"] = evaluate(tested, collector.results, lengths)
         print_report(metrics["test"], "test", console)
+        rows = [json.dumps(row, ensure_ascii=False) + "\n" for row in document_counts(collector.results)]
+        (Path(config["output_dir"]) / "test_documents.jsonl").write_text("".join(rows), encoding="utf-8")
+        metrics["baselines"] = baselines(parts.module, parts.datamodule, parts.module.preprocessor)
+        for line in baseline_lines(metrics["baselines"]):
+            console.print(line, soft_wrap=True, highlight=False)
     else:
         console.print("There is no test split, so nothing was tested")
-    console.print(lost_line(metrics["train"]["lost"], num_gold, "train"), soft_wrap=True)
+    if "lost" in metrics["train"]:
+        console.print(lost_line(metrics["train"]["lost"], metrics["train"]["num_gold"], "train"), soft_wrap=True)
     clocks = [callback for callback in parts.callbacks.values() if isinstance(callback, Throughput)]
     if clocks:
         metrics["speed"] = clocks[0].summary()
@@ -94,10 +94,22 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
     return metrics
 
 
+def _of_training(parts: Run) -> dict[str, Any]:
+    split = parts.datamodule.encoded("train")
+    if not isinstance(parts.module, NERModule):
+        return {"num_documents": len(split)}
+    return {
+        "num_documents": len(split),
+        "num_gold": sum(len(encoded.document.spans or ()) for encoded in split),
+        "lost": count_lost(item for encoded in split for item in encoded.lost),
+    }
+
+
 def _introduction(parts: Run) -> str:
     sizes = ", ".join(f"{len(documents)} {split}" for split, documents in parts.datamodule.splits.items())
+    labels = parts.module.labels
     parameters = sum(p.numel() for p in parts.module.parameters()) / 1e6
-    return f"Documents: {sizes}. Labels: {', '.join(parts.labels)}. Parameters: {parameters:.1f} M."
+    return f"Documents: {sizes}. Labels: {', '.join(labels)}. Parameters: {parameters:.1f} M."
 
 
 def _check_validates(trainer: L.Trainer) -> None:

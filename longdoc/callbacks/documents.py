@@ -1,4 +1,4 @@
-"""Callbacks that read what evaluation steps say of documents: a list of ``DocumentResult``."""
+"""Callbacks that read what evaluation steps say of documents: a list of results."""
 
 import json
 from collections.abc import Sequence
@@ -8,28 +8,43 @@ from typing import IO, Any
 import lightning as L
 
 from longdoc.errors import ConfigError
-from longdoc.text.results import DocumentResult
+from longdoc.text.results import ClassificationResult, Result
 
 
-def document_results(outputs: Any, who: str) -> Sequence[DocumentResult]:
+def document_results(outputs: Any, who: str) -> Sequence[Result]:
     """Check that a step returned results of documents."""
-    if isinstance(outputs, (list, tuple)) and all(isinstance(output, DocumentResult) for output in outputs):
+    if isinstance(outputs, (list, tuple)) and all(isinstance(output, Result) for output in outputs):
         return outputs
     raise ConfigError(
-        f"{who}: expected test_step and predict_step to return a list of DocumentResult, got {type(outputs).__name__}"
+        f"{who}: expected test_step and predict_step to return a list of DocumentResult or ClassificationResult, got "
+        f"{type(outputs).__name__}"
     )
 
 
-def prediction_line(result: DocumentResult) -> str:
-    """One line of ``predictions.jsonl``, without its end: id, spans with start, end, label and score."""
-    spans = [
-        {"start": s.start, "end": s.end, "label": s.label, "score": None if s.score is None else round(s.score, 4)}
-        for s in result.predicted
-    ]
-    row: dict[str, Any] = {"id": result.id, "spans": spans}
+def prediction_line(result: Result) -> str:
+    """One line of ``predictions.jsonl``, without its end: id, and spans or classes with their scores."""
+    row: dict[str, Any] = {"id": result.id}
+    if isinstance(result, ClassificationResult):
+        row |= _class_row(result)
+    else:
+        row["spans"] = [
+            {"start": s.start, "end": s.end, "label": s.label, "score": None if s.score is None else round(s.score, 4)}
+            for s in result.predicted
+        ]
     if result.truncated:
         row["truncated"] = True
     return json.dumps(row, ensure_ascii=False)
+
+
+def _class_row(result: ClassificationResult) -> dict[str, Any]:
+    if not isinstance(result.predicted, tuple):
+        row: dict[str, Any] = {"target": result.predicted}
+    else:
+        probs = sorted(result.probs.items(), key=lambda item: -item[1])
+        row = {"labels": list(result.predicted), "probs": {label: round(p, 4) for label, p in probs}}
+    if result.evidence:
+        row["evidence"] = [{"start": e.start, "end": e.end, "weight": round(e.weight, 4)} for e in result.evidence]
+    return row
 
 
 class PredictionWriter(L.Callback):
@@ -90,7 +105,7 @@ class ResultCollector(L.Callback):
     """Keeps the results of the latest test run in ``results``."""
 
     def __init__(self) -> None:
-        self.results: list[DocumentResult] = []
+        self.results: list[Any] = []
 
     def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Forget the run before."""

@@ -10,6 +10,7 @@ import torch
 
 from longdoc.callbacks.documents import document_results
 from longdoc.errors import ConfigError
+from longdoc.text.preprocess import EncodedDocument
 
 try:
     import resource
@@ -30,8 +31,11 @@ def peak_memory_bytes(device: torch.device) -> int | None:
 def num_batch_tokens(batch: Any) -> int:
     """Tokens in a training batch, padding not counted.
 
-    The batch is an object or a mapping with ``input_ids``, and ``attention_mask`` if it is padded.
+    The batch is an object or a mapping with ``input_ids``, and ``attention_mask`` if it is padded, or a list of
+    ``EncodedDocument``.
     """
+    if isinstance(batch, list) and all(isinstance(encoded, EncodedDocument) for encoded in batch):
+        return sum(int((encoded.windows.end - encoded.windows.start).sum()) for encoded in batch)
     mapping = batch if isinstance(batch, Mapping) else vars(batch) if hasattr(batch, "__dict__") else {}
     if mapping.get("attention_mask") is not None:
         return int(mapping["attention_mask"].sum())

@@ -7,7 +7,6 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch
@@ -57,20 +56,6 @@ class TaggingHead(nn.Module):
     def forward(self, hidden_TD: Tensor, batch: Batch) -> Tensor:
         """Score the tags of every word. *Shape:* (N, K)."""
         return self.linear(self.dropout(pool_words(hidden_TD, batch, self.subword)))
-
-
-def tagging_loss(logits_NK: Tensor, tags_N: Tensor, num_labelled: int | None = None) -> Tensor:
-    """Cross-entropy: the sum over labelled words divided by their number.
-
-    Args:
-        logits_NK: *Shape:* (N, K).
-        tags_N: Gold tags, -100 where there is nothing to learn. *Shape:* (N,).
-        num_labelled: Number to divide by; by default the labelled words of this batch.
-    """
-    if num_labelled is None:
-        num_labelled = int((tags_N != -100).sum())
-    total = F.cross_entropy(logits_NK.float(), tags_N, ignore_index=-100, reduction="sum")
-    return total / max(num_labelled, 1)
 
 
 def tag_probs(logits_NK: Tensor) -> Tensor:

@@ -31,3 +31,50 @@ class DocumentResult:
     def to(self, device: object) -> "DocumentResult":  # noqa: ARG002
         """Return itself: a Trainer moves what has this method, and would take other dataclasses apart."""
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A part of a document and what it weighed in the decision.
+
+    Args:
+        start: First character.
+        end: One past the last character.
+        weight: Share of attention, or by how much the probability of the prediction falls without this part.
+    """
+
+    start: int
+    end: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClassificationResult:
+    """The class of one document after the model.
+
+    Args:
+        id: Of the document.
+        text: The original text.
+        gold: Its raw classes, or its number in regression; None where it is not annotated.
+        predicted: The classes the model gives it, the likeliest first, or a number.
+        probs: Probability of each class; empty in regression.
+        evidence: What carried the decision, in order of appearance; empty where nobody asked.
+        truncated: Whether a part of the text was not read.
+        num_tokens: Tokens that went through the encoder for it, overlap and special tokens included.
+    """
+
+    id: str
+    text: str
+    gold: tuple[str, ...] | float | None
+    predicted: tuple[str, ...] | float
+    probs: dict[str, float]
+    evidence: tuple[Evidence, ...] = ()
+    truncated: bool = False
+    num_tokens: int = 0
+
+    def to(self, device: object) -> "ClassificationResult":  # noqa: ARG002
+        """Return itself: a Trainer moves what has this method, and would take other dataclasses apart."""
+        return self
+
+
+Result = DocumentResult | ClassificationResult

@@ -8,7 +8,7 @@ import sentencex
 from longdoc.errors import ConfigError
 from longdoc.text.words import without_surrogates
 
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+SPLITTERS = ("sentencex", "line")
 
 
 def split_sentences(text: str, splitter: str = "sentencex", language: str = "en") -> np.ndarray:
@@ -22,13 +22,29 @@ def split_sentences(text: str, splitter: str = "sentencex", language: str = "en"
     Returns:
         Half-open character offsets. *Shape:* (num_sentences, 2), int64.
     """
+    if splitter not in SPLITTERS:
+        raise ConfigError(f"splitter={splitter!r}: expected one of {', '.join(SPLITTERS)}")
     if splitter == "sentencex":
-        lengths = [len(s) for s in sentencex.segment(language, without_surrogates(text))]
-    elif splitter == "line":
-        lengths = [len(s) for s in _LINE.findall(text)]
+        # Taken are the beginnings: between sentences it now and then leaves out the end of a paragraph.
+        found = sentencex.get_sentence_boundaries(language, without_surrogates(text))
+        starts = [sentence["start_index"] for sentence in found]
     else:
-        raise ConfigError(f"splitter={splitter!r}: expected 'sentencex' or 'line'")
-    ends = np.cumsum(np.array([n for n in lengths if n], dtype=np.int64))
-    if len(ends) and ends[-1] != len(text):
-        raise RuntimeError(f"{splitter} returned {ends[-1]} of {len(text)} characters")
-    return np.stack([np.concatenate(([0], ends[:-1])), ends], axis=1) if len(ends) else np.zeros((0, 2), dtype=np.int64)
+        starts = [end.end() for end in re.finditer("\n", text)]
+    bounds = np.unique(np.array([0, *starts, len(text)], dtype=np.int64))
+    return np.stack([bounds[:-1], bounds[1:]], axis=1)
+
+
+def sentence_words(text: str, words: np.ndarray, splitter: str = "sentencex", language: str = "en") -> np.ndarray:
+    """Find the first word of each sentence that has one; a word that a border cuts belongs to the sentence before.
+
+    Args:
+        text: The original text.
+        words: Its words as ``split_words`` gives them. *Shape:* (num_words, 2).
+        splitter: As in ``split_sentences``.
+        language: ISO 639-1 code.
+
+    Returns:
+        Sorted indices of words, the first is 0. *Shape:* (num_sentences,), int64.
+    """
+    first = np.unique(np.searchsorted(words[:, 0], split_sentences(text, splitter, language)[:, 0]))
+    return first[first < len(words)]

@@ -123,14 +123,14 @@ class Windower:
             # A window reaches past the one before, its overlap and its own middle, if need be by cutting a word.
             shared = self.overlap_tokens if self.mode == "overlap" else 0
             least = max(ends[-1] if ends else 0, start + shared, start + room // 2)
-            end = num_tokens if limit >= num_tokens else _last_border(borders, least, limit, otherwise=limit)
+            end = num_tokens if limit >= num_tokens else last_border(borders, least, limit, otherwise=limit)
             if end < num_tokens:
-                end = _last_border(sentences, least, end, otherwise=end)
+                end = last_border(sentences, least, end, otherwise=end)
             ends.append(end)
             if end == num_tokens or self.mode == "truncate":
                 return starts, ends
             exact = end - self.overlap_tokens
-            starts.append(_last_border(borders, start, exact, otherwise=exact))
+            starts.append(last_border(borders, start, exact, otherwise=exact))
 
 
 def word_borders(token_word: np.ndarray) -> np.ndarray:
@@ -141,7 +141,7 @@ def word_borders(token_word: np.ndarray) -> np.ndarray:
     return np.concatenate(([0], np.flatnonzero(changes | (token_word[1:] < 0)) + 1))
 
 
-def _last_border(borders: np.ndarray, above: int, at_most: int, otherwise: int) -> int:
+def last_border(borders: np.ndarray, above: int, at_most: int, otherwise: int) -> int:
     """The last border in (above, at_most], or ``otherwise`` where there is none."""
     i = int(np.searchsorted(borders, at_most, side="right")) - 1
     return int(borders[i]) if i >= 0 and borders[i] > above else otherwise

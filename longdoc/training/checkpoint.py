@@ -6,12 +6,16 @@ import torch
 
 from longdoc.errors import ConfigError
 from longdoc.models.scratch import ScratchModel  # noqa: F401  (registers the from-scratch encoder)
-from longdoc.training.ner import CHECKPOINT_KEY, NERModule
+from longdoc.training.classification import DocumentClassificationModule
+from longdoc.training.module import CHECKPOINT_KEY, DocumentModule
+from longdoc.training.ner import NERModule
 
-_MODULES = {"ner": NERModule}
+_MODULES: dict[str, type[DocumentModule]] = {
+    module.task: module for module in (NERModule, DocumentClassificationModule)
+}
 
 
-def load(checkpoint: str | Path, device: str | torch.device = "cpu") -> NERModule:
+def load(checkpoint: str | Path, device: str | torch.device = "cpu") -> DocumentModule:
     """Load a checkpoint for prediction. The file holds all that is needed; no code in it is run.
 
     Args:

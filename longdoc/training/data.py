@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import lightning as L
 import numpy as np
@@ -50,10 +51,18 @@ class WindowDataset(Dataset[Batch]):
 
 
 class DocumentDataset(Dataset[list[EncodedDocument]]):
-    """Whole documents; an index is a list of documents."""
+    """Whole documents; an index is a list of documents.
 
-    def __init__(self, documents: EncodedTable) -> None:
+    Args:
+        documents: Encoded documents.
+        preprocessor: What encoded them.
+    """
+
+    def __init__(self, documents: EncodedTable, preprocessor: Preprocessor) -> None:
         self.documents = documents
+        num_special = preprocessor.tokenizer.num_special
+        lengths = [int((of_one + num_special).sum()) for of_one in documents.window_lengths()]
+        self.lengths = np.array(lengths, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -62,12 +71,15 @@ class DocumentDataset(Dataset[list[EncodedDocument]]):
         return [self.documents[i] for i in indices]
 
 
+Unit = Literal["window", "document"]
+
+
 class DocumentDataModule(L.LightningDataModule):
     """Serves a corpus to a Trainer.
 
     Documents are encoded into memory-mapped tables in a cache folder. A training batch is a ``Batch`` of shuffled
-    windows; an evaluation batch is a list of whole ``EncodedDocument``, so that a document is stitched where it was
-    read.
+    windows, or a list of shuffled ``EncodedDocument``; an evaluation batch is a list of whole documents, so that a
+    document is stitched where it was read.
 
     Args:
         splits: Documents under ``train``, ``dev`` and ``test``; any of them may be missing.
@@ -79,6 +91,7 @@ class DocumentDataModule(L.LightningDataModule):
         num_proc: Processes that encode documents.
         seed: Of the order of the training windows.
         cache_dir: Folder of the tables; by default ``LONGDOC_CACHE`` or ``longdoc`` in the user's cache.
+        unit: What is shuffled in training: ``window`` for tagging, ``document`` for classification.
     """
 
     def __init__(
@@ -92,6 +105,7 @@ class DocumentDataModule(L.LightningDataModule):
         num_proc: int = 1,
         seed: int = 0,
         cache_dir: str | Path | None = None,
+        unit: Unit = "window",
     ) -> None:
         super().__init__()
         unknown = sorted(set(splits) - {"train", "dev", "test"})
@@ -108,6 +122,7 @@ class DocumentDataModule(L.LightningDataModule):
         self.num_workers = num_workers
         self.num_proc = num_proc
         self.seed = seed
+        self.unit = unit
         self.cache_dir = default_cache_dir() if cache_dir is None else Path(cache_dir)
         self._encoded: dict[str, EncodedTable] = {}
 
@@ -125,10 +140,23 @@ class DocumentDataModule(L.LightningDataModule):
             self._encoded[split] = store_encoded(documents, self.preprocessor, self.cache_dir, self.num_proc)
         return self._encoded[split]
 
+    def tag_counts(self) -> list[int]:
+        """Training words of each tag, for class weights."""
+        assert self.preprocessor.tags is not None
+        counts = np.zeros(len(self.preprocessor.tags), dtype=np.int64)
+        for encoded in self.encoded("train"):
+            if encoded.tags is not None:
+                counts += np.bincount(encoded.tags[encoded.tags >= 0], minlength=len(counts))
+        return counts.tolist()
+
     def train_dataloader(self) -> DataLoader:
-        """Batches of shuffled windows."""
-        dataset = WindowDataset(self.encoded("train"), self.preprocessor, self.count_overlap)
-        if len(dataset) == 0:
+        """Batches of shuffled windows or documents."""
+        dataset: WindowDataset | DocumentDataset
+        if self.unit == "window":
+            dataset = WindowDataset(self.encoded("train"), self.preprocessor, self.count_overlap)
+        else:
+            dataset = DocumentDataset(self.encoded("train"), self.preprocessor)
+        if not dataset.lengths.any():
             raise DataError("split train: expected at least one document with text, got none")
         return self._loader(
             dataset, TokenBudgetSampler(dataset.lengths, self.max_tokens_per_batch, self.seed, *self._world())
@@ -147,11 +175,10 @@ class DocumentDataModule(L.LightningDataModule):
         return self._documents("test")
 
     def _documents(self, split: str) -> DataLoader:
-        documents = self.encoded(split)
-        lengths = np.array([of_one.sum() for of_one in documents.window_lengths()], dtype=np.int64)
-        batches = fill_batches(range(len(documents)), lengths, self.max_tokens_per_eval_batch)
+        dataset = DocumentDataset(self.encoded(split), self.preprocessor)
+        batches = fill_batches(range(len(dataset)), dataset.lengths, self.max_tokens_per_eval_batch)
         num_ranks, rank = self._world()
-        return self._loader(DocumentDataset(documents), batches[rank::num_ranks])
+        return self._loader(dataset, batches[rank::num_ranks])
 
     def _loader(self, dataset: Dataset, batches) -> DataLoader:
         return DataLoader(dataset, sampler=batches, batch_size=None, num_workers=self.num_workers)

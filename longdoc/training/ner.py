@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import lightning as L
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,19 +10,18 @@ from torchmetrics import MeanMetric
 
 from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch, WindowRef, collate
-from longdoc.models.encoder import Encoder, build_encoder, encoder_state
-from longdoc.models.tagging import Subword, TaggingHead, tag_probs, tagging_loss
-from longdoc.text.documents import Document
+from longdoc.models.encoder import Encoder
+from longdoc.models.losses import LossConfig, class_weights, tagging_loss
+from longdoc.models.tagging import Subword, TaggingHead, tag_probs
 from longdoc.text.preprocess import EncodedDocument, Preprocessor, window_items
 from longdoc.text.results import DocumentResult
 from longdoc.text.stitching import Aggregation, Stitcher, decode_spans
 from longdoc.training.metrics import SpanF1
+from longdoc.training.module import DocumentModule
 from longdoc.training.optim import OptimizerConfig
 
-CHECKPOINT_KEY = "longdoc"
 
-
-class NERModule(L.LightningModule):
+class NERModule(DocumentModule[DocumentResult]):
     """Tags the words of long documents.
 
     ``training_step`` takes a ``Batch`` of windows. ``validation_step``, ``test_step`` and ``predict_step`` take a list
@@ -38,7 +36,12 @@ class NERModule(L.LightningModule):
         dropout: Before the last layer.
         max_tokens_per_forward: Budget of one forward pass in evaluation, padding included; bounds its memory.
         slices: Names of gold slices whose scores are reported apart.
+        loss: Weights of tags, focal loss and label smoothing.
+        tag_counts: Training words of each tag, for the weights. *Shape:* (num_tags,).
     """
+
+    task = "ner"
+    tag_weight: Tensor | None
 
     def __init__(
         self,
@@ -50,16 +53,19 @@ class NERModule(L.LightningModule):
         dropout: float = 0.1,
         max_tokens_per_forward: int = 8192,
         slices: Sequence[str] = (),
+        loss: LossConfig | None = None,
+        tag_counts: Sequence[int] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(encoder, preprocessor, optimizer, max_tokens_per_forward)
         if preprocessor.tags is None:
             raise ConfigError("NERModule: expected a preprocessor with tags, got tags=None")
-        self.encoder = encoder
-        self.preprocessor = preprocessor
         self.tags = preprocessor.tags
-        self.optimizer = optimizer
         self.aggregation = aggregation
-        self.max_tokens_per_forward = max_tokens_per_forward
+        self.loss = loss or LossConfig()
+        if tag_counts is None and self.loss.weight != "none":
+            raise ConfigError(f"NERModule: loss.weight={self.loss.weight!r} needs tag_counts, got None")
+        weight = None if tag_counts is None else class_weights(tag_counts, self.loss.weight, self.loss.beta)
+        self.register_buffer("tag_weight", weight, persistent=False)
         self.head = TaggingHead(encoder.width, len(self.tags), subword, dropout)
         self.dev_scores = SpanF1(self.tags.labels, slices)
         self.test_scores = SpanF1(self.tags.labels, slices)
@@ -72,7 +78,14 @@ class NERModule(L.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:  # noqa: ARG002
         """Loss of a batch of windows."""
-        loss = tagging_loss(self(batch), batch.item_tags, batch.num_labelled)
+        loss = tagging_loss(
+            self(batch),
+            batch.item_tags,
+            batch.num_labelled,
+            self.tag_weight,
+            self.loss.focal_gamma,
+            self.loss.label_smoothing,
+        )
         self.log("train/loss", loss, prog_bar=True, batch_size=batch.num_windows)
         return loss
 
@@ -95,6 +108,7 @@ class NERModule(L.LightningModule):
         """Log the dev scores under ``dev/``."""
         scores = self.dev_scores.compute()
         self.log_dict({f"dev/{name}": scores[name] for name in ("f1", "precision", "recall")}, prog_bar=True)
+        self.log("dev/score", scores["f1"])
         if self.dev_loss.update_called:
             self.log("dev/loss", self.dev_loss.compute(), prog_bar=True)
         self.dev_scores.reset()
@@ -106,7 +120,7 @@ class NERModule(L.LightningModule):
         batch_idx: int,  # noqa: ARG002
     ) -> list[DocumentResult]:
         """Score test documents."""
-        results = self.tag(documents)
+        results = self.results(documents)
         self.test_scores.update(results)
         return results
 
@@ -115,11 +129,7 @@ class NERModule(L.LightningModule):
         self.log_dict({f"test/{name}": float(value) for name, value in self.test_scores.compute().items()})
         self.test_scores.reset()
 
-    def predict_step(self, documents: list[EncodedDocument], batch_idx: int) -> list[DocumentResult]:  # noqa: ARG002
-        """Tag documents."""
-        return self.tag(documents)
-
-    def tag(self, documents: Sequence[EncodedDocument]) -> list[DocumentResult]:
+    def results(self, documents: Sequence[EncodedDocument]) -> list[DocumentResult]:
         """Tag whole documents, each decoded once on its stitched scores."""
         return [self._result(e, probs) for e, probs in zip(documents, self.word_probs(documents), strict=True)]
 
@@ -154,8 +164,7 @@ class NERModule(L.LightningModule):
             yield group
 
     def _result(self, encoded: EncodedDocument, probs: np.ndarray) -> DocumentResult:
-        document, windows = encoded.document, encoded.windows
-        num_special = self.preprocessor.tokenizer.num_special * len(windows)
+        document = encoded.document
         return DocumentResult(
             id=document.id,
             text=document.text,
@@ -163,41 +172,14 @@ class NERModule(L.LightningModule):
             predicted=tuple(decode_spans(probs, self.tags, encoded.words)),
             lost=encoded.lost,
             truncated=encoded.truncated,
-            num_tokens=int((windows.end - windows.start).sum()) + num_special,
+            num_tokens=self.num_encoder_tokens(encoded),
         )
 
-    def predict(self, text: str | Document) -> DocumentResult:
-        """Tag one text of any length, without dropout; offsets are into the given text."""
-        document = Document("text", text) if isinstance(text, str) else text
-        in_training = [part for part in self.modules() if part.training]
-        self.eval()
-        try:
-            return self.tag([self.preprocessor(document)])[0]
-        finally:
-            for part in in_training:
-                part.training = True
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Entity types."""
+        return self.tags.labels
 
-    def configure_optimizers(self) -> Any:
-        """AdamW and its schedule, stepped every optimiser step."""
-        if self.optimizer is None:
-            raise ConfigError("NERModule: expected optimizer=OptimizerConfig(...) to train, got None")
-        optimizer, schedule = self.optimizer.build(self, int(self.trainer.estimated_stepping_batches))
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep everything that prediction needs, in plain containers."""
-        checkpoint[CHECKPOINT_KEY] = {
-            "task": "ner",
-            "encoder": encoder_state(self.encoder),
-            "preprocessor": self.preprocessor.state(),
-            "settings": self._settings,
-        }
-
-    @classmethod
-    def from_checkpoint(cls, checkpoint: dict[str, Any]) -> "NERModule":
-        """Build the module of a loaded checkpoint, ready to predict; needs neither hub nor configuration files."""
-        kept = checkpoint[CHECKPOINT_KEY]
-        preprocessor = Preprocessor.from_state(kept["preprocessor"])
-        module = cls(build_encoder(kept["encoder"]), preprocessor, **kept["settings"])
-        module.load_state_dict(checkpoint["state_dict"])
-        return module.eval()
+    def settings(self) -> dict[str, Any]:
+        """Arguments of the constructor beside encoder and preprocessor, in plain containers."""
+        return self._settings

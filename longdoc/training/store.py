@@ -29,6 +29,7 @@ from datasets import (
     is_progress_bar_enabled,
 )
 from datasets.exceptions import DatasetGenerationError
+from torch import Tensor
 
 from longdoc.errors import DataError
 from longdoc.text.alignment import LostSpan
@@ -65,6 +66,8 @@ ENCODED_FEATURES = Features(
         "windows": _NUMBERS,
         "tags": _NUMBERS,
         "lost": List({"span": Value("int64"), "reason": Value("string")}),
+        "kept": _NUMBERS,
+        "num_unselected": Value("int64"),
     }
 )
 
@@ -161,7 +164,7 @@ class EncodedTable(Sequence[EncodedDocument]):
         document, row = self.documents[index], self._table[index]
         windows = _numbers(row["windows"])
         start, end, own_start, own_end = windows[1:].reshape(4, -1)
-        tags = row["tags"].combine_chunks()
+        tags, kept = (row[name].combine_chunks() for name in ("tags", "kept"))
         lost = row["lost"].to_pylist()[0]
         return EncodedDocument(
             document=document,
@@ -171,6 +174,8 @@ class EncodedTable(Sequence[EncodedDocument]):
             first_token=_numbers(row["first_token"]),
             windows=Windows(start, end, own_start, own_end, int(windows[0])),
             tags=None if tags.null_count else _numbers(row["tags"]),
+            kept=None if kept.null_count else _numbers(row["kept"]).reshape(-1, 2),
+            num_unselected=row["num_unselected"][0].as_py(),
             lost=tuple(LostSpan((document.spans or ())[item["span"]], item["reason"]) for item in lost),
         )
 
@@ -249,7 +254,7 @@ def store_encoded(
         cache_dir: Folder of the cache.
         num_proc: Processes that encode.
     """
-    state = json.dumps(preprocessor.state(), sort_keys=True)
+    state = json.dumps(preprocessor.state(), sort_keys=True, default=_digest)
     key = hashlib.blake2b(f"{documents.key}\0{state}\0{code_version()}".encode(), digest_size=16).hexdigest()
 
     def write(folder: Path) -> Dataset:
@@ -269,6 +274,10 @@ def store_encoded(
         )
 
     return EncodedTable(documents, _cached(cache_dir / f"encoded-{key}", write))
+
+
+def _digest(tensor: Tensor) -> str:
+    return hashlib.blake2b(tensor.numpy().tobytes(), digest_size=16).hexdigest()
 
 
 class _EncodeRow:
@@ -292,6 +301,8 @@ class _EncodeRow:
             ).astype(np.int32),
             "tags": encoded.tags,
             "lost": [{"span": position[id(lost.span)], "reason": lost.reason} for lost in encoded.lost],
+            "kept": None if encoded.kept is None else encoded.kept.ravel(),
+            "num_unselected": encoded.num_unselected,
         }
 
 

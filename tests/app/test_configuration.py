@@ -18,6 +18,8 @@ CHOICES = sorted(
     path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml") if path.parent != CONF
 )
 NEEDS_A_DEVICE = {"trainer/gpu"}
+# Choices that are put on top of the default one.
+ADDED = {"callbacks/early_stopping", "callbacks/ema", "callbacks/unfreezing"}
 # Presets differ from the constructor's defaults on purpose; a learning rate of null follows the encoder.
 PRESETS = {
     "data/legal_zh",
@@ -26,8 +28,15 @@ PRESETS = {
     "attention/sliding",
     "attention/identity",
     "attention/uniform",
+    "loss/focal",
+    *(f"selection/{method}" for method in ("lead", "head_tail", "random", "tfidf", "textrank", "cnn")),
 }
 DECIDED_ELSEWHERE = {("OptimizerConfig", "lr"), ("PredictionWriter", "path")}
+
+
+def override(choice: str) -> str:
+    group, name = choice.split("/")
+    return f"{group}=[default,{name}]" if choice in ADDED else f"{group}={name}"
 
 
 def nodes(value: Any) -> Iterator[dict]:
@@ -40,10 +49,9 @@ def nodes(value: Any) -> Iterator[dict]:
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_every_choice_composes_and_builds(choice: str, composed: Callable[..., dict], tmp_path: Path) -> None:
-    group, name = choice.split("/")
-    config = complete(composed(f"{group}={name}", output_dir=tmp_path))
+    config = complete(composed(override(choice), output_dir=tmp_path))
     check_targets(config)
-    parts = [config[part] for part in ("data", "model", "windows", "attention", "optim")]
+    parts = [config[part] for part in ("data", "model", "windows", "selection", "attention", "loss", "optim")]
     parts += [*config["callbacks"].values(), *config["logger"].values()]
     for part in parts:
         make(part)
@@ -53,8 +61,8 @@ def test_every_choice_composes_and_builds(choice: str, composed: Callable[..., d
 
 @pytest.mark.parametrize("choice", [c for c in CHOICES if c not in PRESETS])
 def test_yaml_shows_the_arguments_and_defaults_of_our_constructors(choice: str, composed: Callable[..., dict]) -> None:
-    group, name = choice.split("/")
-    for node in nodes(composed(f"{group}={name}")[group] if group != "strategy" else {}):
+    group = choice.split("/")[0]
+    for node in nodes(composed(override(choice))[group] if group != "strategy" else {}):
         if not node["_target_"].startswith("longdoc."):
             continue
         built = get_object(node["_target_"])
@@ -80,22 +88,23 @@ def test_every_recipe_composes_and_builds(
     )
     check_targets(config)
     parts = build(config)
-    assert parts.labels == ("PERSON", "PLACE")
-    assert parts.slices == ("far",)
+    assert parts.module.labels == ("PERSON", "PLACE")
+    assert parts.module.test_scores.slices == ("rest", "far")
     assert parts.module.preprocessor is parts.datamodule.preprocessor
 
 
 def test_the_embedded_corpus_is_read_without_a_path(composed: Callable[..., dict]) -> None:
     sizes = ("data.corpus.num_train=2", "data.corpus.num_dev=1", "data.corpus.num_test=1")
-    splits = make(composed("recipe=legal_ner", *sizes)["data"]).splits()
+    splits = make(composed("recipe=legal_ner", *sizes)["data"]).splits("ner")
     assert {name: len(documents) for name, documents in splits.items()} == {"train": 2, "dev": 1, "test": 1}
-    assert len(make(composed(*sizes, "data.max_train_documents=1")["data"]).splits()["train"]) == 1
+    assert len(make(composed(*sizes, "data.max_train_documents=1")["data"]).splits("ner")["train"]) == 1
 
 
 def test_strategies_choose_the_techniques(composed: Callable[..., dict]) -> None:
     assert composed("recipe=legal_ner", "strategy=truncate")["windows"]["mode"] == "truncate"
     assert composed("recipe=legal_ner", "strategy=truncate", "windows=overlap")["windows"]["mode"] == "overlap"
-    assert composed("recipe=legal_ner", "strategy=truncate")["aggregation"] == {"method": "owner"}
+    assert composed("recipe=legal_ner", "strategy=truncate")["selection"]["method"] == "none"
+    assert composed("recipe=legal_ner", "strategy=select")["selection"]["method"] == "textrank"
 
 
 def test_lightning_has_every_argument_of_the_trainer_files(composed: Callable[..., dict]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import longdoc
 from longdoc.app.cli import main
-from longdoc.app.predict import tag_stream
+from longdoc.app.predict import result_stream
 from longdoc.text.documents import Document
 from longdoc.text.formats import read
 from longdoc.training.checkpoint import load
@@ -173,7 +173,7 @@ def test_stream_holds_a_few_documents_at_a_time(small_run: Path, monkeypatch: py
             taken.append(i)
             yield Document(str(i), TEXT)
 
-    stream = tag_stream(longdoc.load(small_run), documents())
+    stream = result_stream(longdoc.load(small_run), documents())
     assert next(stream)[1].id == "0"
     assert len(taken) < 10
     assert [result.id for _, result in stream] == [str(i) for i in range(1, 50)]

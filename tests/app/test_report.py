@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from longdoc.app.report import evaluate, lost_line, print_report, speed_line
+from longdoc.app.report import evaluate_spans, lost_line, print_report, speed_line
 from longdoc.text.alignment import LostSpan
 from longdoc.text.documents import Span
 from longdoc.text.results import DocumentResult
@@ -29,7 +29,7 @@ def results() -> list[DocumentResult]:
 
 @pytest.fixture
 def report() -> dict:
-    return evaluate(results(), {"a": 512, "b": 513, "c": 9000}, ("PERSON", "PLACE"), ("far",))
+    return evaluate_spans(results(), {"a": 512, "b": 513, "c": 9000}, ("PERSON", "PLACE"))
 
 
 def test_counts(report: dict) -> None:
@@ -50,7 +50,7 @@ def test_length_buckets_end_at_their_name_and_leave_out_empty_ones(report: dict)
         ("to 1k", 1, 1.0),
     ]
     lengths = {"a": 8192, "b": 8193}
-    rows = evaluate(results()[:2], lengths, ("PERSON", "PLACE"))["by_length"]
+    rows = evaluate_spans(results()[:2], lengths, ("PERSON", "PLACE"))["by_length"]
     assert [row["tokens"] for row in rows] == ["to 8k", "above 8k"]
 
 
@@ -73,7 +73,7 @@ def test_console(report: dict) -> None:
 def test_labels_that_look_like_markup_are_shown_as_they_are() -> None:
     odd = DocumentResult("a", TEXT, (Span(0, 3, "[red]X[/]"),), ())
     console = Console(record=True, width=100)
-    print_report(evaluate([odd], {"a": 5}, ("[red]X[/]",)), "[b]title[/b]", console)
+    print_report(evaluate_spans([odd], {"a": 5}, ("[red]X[/]",)), "[b]title[/b]", console)
     assert "[red]X[/]" in console.export_text(clear=False)
     assert "[b]title[/b]" in console.export_text()
 
@@ -93,6 +93,6 @@ def test_lines() -> None:
 
 
 def test_nothing_scored() -> None:
-    report = evaluate([], {}, ("PERSON",))
+    report = evaluate_spans([], {}, ("PERSON",))
     assert report["f1"] == 0.0
     assert report["by_length"] == []

@@ -28,14 +28,15 @@ def test_leaves_configuration_checkpoint_scores_and_predictions(small_run: Path,
     assert config["optim"]["lr"] == 0.01
     metrics = json.loads((small_run / "metrics.json").read_text())
     assert metrics["strategy"] == "chunk"
-    assert metrics["dev"]["best_f1"] > 0.9
+    assert metrics["dev"]["best_score"] > 0.9
     assert metrics["test"]["f1"] > 0.9
     assert set(metrics["test"]["labels"]) == {"PERSON", "PLACE"}
     assert set(metrics["test"]["slices"]) == {"rest", "far"}
     assert metrics["test"]["seqeval"]["scheme"] == "IOB2"
     assert metrics["test"]["seqeval"]["mode"] == "strict"
     assert metrics["test"]["lost"] == {}
-    assert metrics["train"] == {"num_documents": 10, "lost": {}}
+    assert metrics["train"]["num_documents"] == 10
+    assert metrics["train"]["lost"] == {}
     assert metrics["speed"]["train_tokens_per_second"] > 0
     assert metrics["speed"]["test_tokens_per_second"] > 0
     assert metrics["speed"]["peak_memory_mb"] > 0
@@ -75,7 +76,7 @@ def test_truncation_is_counted(
 
 
 def test_a_setting_at_the_top_that_does_not_exist_is_refused(composed: Callable[..., dict]) -> None:
-    with pytest.raises(ConfigError, match=r"^sed: no such key at the top level; expected data, model"):
+    with pytest.raises(ConfigError, match=r"^sed: no such key at the top level; expected task, data"):
         complete({**composed(), "sed": 1})
 
 

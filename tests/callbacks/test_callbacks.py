@@ -1,5 +1,6 @@
 """Every callback on a foreign model: what it does, and the contract that all keep."""
 
+import csv
 import json
 import pickle
 from collections.abc import Callable
@@ -10,9 +11,11 @@ import pytest
 import torch
 from hydra.utils import instantiate
 from lightning.pytorch.callbacks import RichProgressBar
+from lightning.pytorch.loggers import CSVLogger
 
 from longdoc import callbacks
 from longdoc.callbacks import (
+    OptimizerMonitor,
     PlainProgress,
     PredictionWriter,
     ResultCollector,
@@ -30,6 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings(r"ignore:.*isinstance\(treespec, LeafSpec\)"),
 ]
 MAKE: dict[str, Callable[[Path], dict]] = {
+    "OptimizerMonitor": lambda folder: {},  # noqa: ARG005
     "PlainProgress": lambda folder: {"every_seconds": 0.0},  # noqa: ARG005
     "PredictionWriter": lambda folder: {"path": str(folder / "new" / "predictions.jsonl")},
     "ResultCollector": lambda folder: {},  # noqa: ARG005
@@ -82,9 +86,7 @@ class ReturnsNothing(ForeignModule):
 
 @pytest.mark.parametrize("make", [PredictionWriter, lambda _: ResultCollector(), lambda _: Throughput()])
 def test_a_step_without_results_is_refused(make: Callable, tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match="expected test_step and predict_step to return a list of DocumentResult, got NoneType"
-    ):
+    with pytest.raises(ConfigError, match="to return a list of DocumentResult or ClassificationResult, got NoneType"):
         trainer(make(tmp_path / "p")).test(ReturnsNothing(), loader())
 
 
@@ -166,3 +168,35 @@ def test_progress_bar_suits_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(progress_bar(), PlainProgress)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert isinstance(progress_bar(), RichProgressBar)
+
+
+def test_optimizer_monitor_logs_rate_and_norm_of_the_step(tmp_path: Path) -> None:
+    class Steep(ForeignModule):
+        def configure_optimizers(self):
+            return torch.optim.SGD([{"params": self.parameters(), "lr": 0.25}], lr=0.1)
+
+    class Check(L.Callback):
+        def __init__(self) -> None:
+            self.norms: list[float] = []
+
+        def on_before_optimizer_step(self, trainer, pl_module, optimizer):  # noqa: ARG002
+            self.norms.append(float(pl_module.embedding.weight.grad.norm()))
+
+    check, logger = Check(), CSVLogger(tmp_path, name="", version="")
+    trainer(check, OptimizerMonitor(), logger=logger, log_every_n_steps=2, gradient_clip_val=1e-3).fit(
+        Steep(), loader(), loader()
+    )
+    with (tmp_path / "metrics.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["train/lr"]]
+    assert [float(row["train/lr"]) for row in rows] == [0.25] * 4
+    assert [float(row["train/grad_norm"]) for row in rows] == pytest.approx(check.norms[1::2], rel=1e-5)
+
+
+@pytest.mark.parametrize(("every", "stops_at"), [(2, 2), (50, NUM_BATCHES)])
+def test_a_loss_that_is_no_number_ends_the_run(every: int, stops_at: int) -> None:
+    class Broken(ForeignModule):
+        def training_step(self, batch, batch_idx):
+            return super().training_step(batch, batch_idx) * torch.nan
+
+    with pytest.raises(ConfigError, match=f"the loss is not a number after {stops_at} steps: lower optim.lr"):
+        trainer(OptimizerMonitor(), log_every_n_steps=every).fit(Broken(), loader(), loader())

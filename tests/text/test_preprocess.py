@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from longdoc.errors import ConfigError
 from longdoc.text.documents import Document, Span
-from longdoc.text.preprocess import Preprocessor, window_items
+from longdoc.text.preprocess import EncodedDocument, Preprocessor, window_items
+from longdoc.text.selection import Selection
+from longdoc.text.sentences import split_sentences
 from longdoc.text.stitching import Aggregation
 from longdoc.text.tags import Scheme, TagScheme
 from longdoc.text.windows import Windower
@@ -116,6 +118,125 @@ def test_gold_has_no_influence_on_tokens_and_windows(text, plan, windower):
     assert (with_gold.windows.own_end == without.windows.own_end).all()
 
 
+@st.composite
+def selections(draw: st.DrawFn) -> Selection:
+    budget = draw(st.one_of(st.integers(1, 60), st.floats(0.01, 1.0)))
+    return Selection(
+        draw(st.sampled_from(["lead", "head_tail", "random", "tfidf", "textrank"])),
+        budget_tokens=budget if isinstance(budget, int) else None,
+        budget_ratio=budget if isinstance(budget, float) else None,
+        neighbours=draw(st.integers(0, 2)),
+        splitter=draw(st.sampled_from(["sentencex", "line"])),
+        seed=draw(st.integers(0, 3)),
+    )
+
+
+def check_kept(encoded: EncodedDocument, whole: EncodedDocument, selection: Selection) -> None:
+    """What is read are sentences of the document, whole, in order and within the budget."""
+    text, words, read = encoded.document.text, encoded.words, encoded.first_token >= 0
+    assert encoded.num_document_tokens == len(whole.token_ids)
+    assert len(encoded.token_ids) <= selection.budget(len(whole.token_ids))
+    if encoded.kept is None:
+        assert (encoded.token_ids == whole.token_ids).all()
+        return
+    assert len(encoded.token_ids) > 0
+    starts = split_sentences(text, selection.splitter)[:, 0]
+    sentence = np.searchsorted(starts, words[:, 0], side="right")
+    kept_sentences = np.unique(sentence[read])
+    bounds = [(words[sentence == s][0, 0], words[sentence == s][-1, 1]) for s in kept_sentences]
+    cut = len(bounds) == 1 and encoded.kept[0, 1] < bounds[0][1]
+    assert [tuple(row) for row in encoded.kept.tolist()] == ([(bounds[0][0], encoded.kept[0, 1])] if cut else bounds)
+    inside = np.zeros(len(words), dtype=bool)
+    for start, end in encoded.kept.tolist():
+        inside |= (words[:, 0] >= start) & (words[:, 1] <= end)
+    assert (read == inside).all()
+    ids = whole.token_ids[np.isin(whole.token_word, np.flatnonzero(read))]
+    found = encoded.token_ids[encoded.token_word >= 0]
+    # A word longer than the budget is the only one that is not read to its end.
+    assert len(found) == len(ids) or (cut and read.sum() == 1)
+    assert (found == ids[: len(found)]).all()
+
+
+@every_kind
+@settings(max_examples=60)
+@given(text=texts(), plan=entity_plans, windower=windowers(), selection=selections())
+@example(
+    text="The court met. " * 9 + GIANT, plan=LONG_ENTITIES, windower=Windower(8, 2), selection=Selection("textrank", 7)
+)
+@example(text=f"{GIANT} a.", plan=[(0, 1, "A"), (0, 1, "B")], windower=Windower(8, 2), selection=Selection("lead", 5))
+def test_an_oracle_comes_back_from_what_was_selected(kind, text, plan, windower, selection):
+    tokenizer, scheme = tokenizer_of(kind), TagScheme(("A", "B"))
+    document = planned_document(text, plan)
+    encoded = Preprocessor(tokenizer, windower, scheme, selection=selection)(document)
+    check_kept(encoded, Preprocessor(tokenizer, windower, scheme)(document), selection)
+    inside = {
+        span.key
+        for span in document.spans or ()
+        if (encoded.first_token[(encoded.words[:, 0] >= span.start) & (encoded.words[:, 1] <= span.end)] >= 0).all()
+    }
+    assert {item.reason for item in encoded.lost} <= {"not_selected"}
+    assert {item.span.key for item in encoded.lost} == {span.key for span in document.spans or ()} - inside
+    assert not encoded.truncated
+    for aggregation in ("owner", "mean"):
+        assert {span.key for span in oracle_spans(encoded, scheme, aggregation)} == inside
+
+
+COURTS = "".join(f"Court number {i} held case {i * 7} open. It met on day {i}. " for i in range(60))
+
+
+@pytest.mark.parametrize("method", ["random", "tfidf", "textrank"])
+def test_gold_has_no_influence_on_what_is_selected(method):
+    preprocessor = Preprocessor(
+        tokenizer_of("scratch"), Windower(64, 8), TagScheme(("A",)), selection=Selection(method, 100)
+    )
+    labelled = Document("d", COURTS, (Span(0, 5, "A"), Span(len(COURTS) - 3, len(COURTS) - 2, "A")), ("x",), 0.5)
+    with_gold, without = preprocessor(labelled), preprocessor(Document("d", COURTS))
+    assert len(without.kept) > 3
+    assert (with_gold.kept == without.kept).all()
+    assert (with_gold.token_ids == without.token_ids).all()
+
+
+def test_windows_of_selected_sentences_end_where_sentences_do():
+    preprocessor = Preprocessor(
+        tokenizer_of("scratch"), Windower(64, 8, border="sentence"), selection=Selection("random", 400)
+    )
+    encoded = preprocessor(Document("d", COURTS))
+    assert encoded.num_document_tokens > 800
+    ends = encoded.words[encoded.token_word[encoded.windows.end[:-1]], 0]
+    assert len(ends) > 4
+    assert np.isin(ends, encoded.kept[:, 0]).all()
+
+
+def test_no_selection_reads_everything():
+    plain = Preprocessor(tokenizer_of("scratch"), Windower(64, 8))
+    document = Document("d", COURTS)
+    for selection in (Selection("none"), Selection("lead", budget_ratio=1.0), Selection("textrank", 10_000)):
+        encoded = replace(plain, selection=selection)(document)
+        assert encoded.kept is None
+        assert encoded.num_unselected == 0
+        assert (encoded.token_ids == plain(document).token_ids).all()
+
+
+def test_truncation_counts_within_what_was_selected():
+    selection = Selection("lead", 60)
+    cut = Preprocessor(
+        tokenizer_of("scratch"), Windower(32, 0, mode="truncate"), TagScheme(("A",)), selection=selection
+    )
+    first, late, last = COURTS.index("0"), COURTS.index("day 2"), len(COURTS) - 3
+    spans = (Span(first, first + 1, "A"), Span(late, late + 3, "A"), Span(last, last + 1, "A"))
+    encoded = cut(Document("d", COURTS, spans))
+    assert encoded.truncated
+    assert [(item.span, item.reason) for item in encoded.lost] == [(spans[2], "not_selected"), (spans[1], "truncated")]
+
+
+def test_a_learned_selection_and_its_scorer_come_together():
+    tokenizer = tokenizer_of("scratch")
+    with pytest.raises(ConfigError, match="method='cnn' needs a trained scorer"):
+        Preprocessor(tokenizer, Windower(), selection=Selection("cnn", 10))
+    with pytest.raises(ConfigError, match="no other method takes one"):
+        Preprocessor(tokenizer, Windower(), selection=Selection("lead", 10), scorer=lambda sentences: None)
+
+
 def reasons(preprocessor: Preprocessor, text: str, *spans: tuple[int, int, str]) -> list[tuple[int, int, str]]:
     encoded = preprocessor(Document("d", text, tuple(Span(*span) for span in spans)))
     return [(item.span.start, item.span.end, item.reason) for item in encoded.lost]
@@ -176,13 +297,18 @@ def test_sizes_are_checked_when_it_is_built():
 @every_kind
 def test_state_and_pickle_round_trip(kind):
     preprocessor = Preprocessor(
-        tokenizer_of(kind), Windower(16, 4, "sentence"), TagScheme(("A", "B"), "IOB2"), "outermost", "pt"
+        tokenizer_of(kind),
+        Windower(16, 4, "sentence"),
+        TagScheme(("A", "B"), "IOB2"),
+        "outermost",
+        "pt",
+        Selection("random", budget_ratio=0.5, neighbours=1, splitter="line", seed=3),
     )
     document = planned_document(MIXED_SCRIPTS, LONG_ENTITIES)
     expected = preprocessor(document)
     for copy in (Preprocessor.from_state(preprocessor.state()), pickle.loads(pickle.dumps(preprocessor))):
-        assert (copy.windower, copy.tags, copy.overlapping, copy.language) == (
-            preprocessor.windower, preprocessor.tags, "outermost", "pt",
+        assert (copy.windower, copy.tags, copy.overlapping, copy.language, copy.selection) == (
+            preprocessor.windower, preprocessor.tags, "outermost", "pt", preprocessor.selection,
         )  # fmt: skip
         encoded = copy(document)
         assert (encoded.token_ids == expected.token_ids).all()

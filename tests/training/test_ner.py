@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch, WindowRef, collate
-from longdoc.models.tagging import tagging_loss
+from longdoc.models.losses import tagging_loss
 from longdoc.text.documents import Document, Span
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.tags import TagScheme
@@ -207,7 +207,7 @@ def test_real_gold_scores_one_through_the_whole_module(shared):
     )
     module = oracle_module(preprocessor, {tag: tag for tag in range(1 + 4 * len(LENER_LABELS))}, "mean")
     metric = SpanF1(LENER_LABELS)
-    metric.update(module.tag([marked]))
+    metric.update(module.results([marked]))
     assert metric.compute()["f1"] == 1.0
     assert metric.compute()["num_gold"] == len(document.spans or ())
 

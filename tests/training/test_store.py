@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from longdoc.errors import DataError
+from longdoc.models.sentence_scorer import build_sentence_scorer
 from longdoc.text.documents import Document, Span
 from longdoc.text.formats import ReadOptions, read, read_splits
+from longdoc.text.selection import Selection
 from longdoc.text.windows import Windower
 from longdoc.training import store
 from longdoc.training.store import content_key, store_documents, store_encoded, store_sources
@@ -74,9 +76,22 @@ def test_several_processes_encode_the_same(tmp_path):
     assert all(same(*pair) for pair in zip(alone, shared, strict=True))
 
 
+@pytest.mark.parametrize("method", ["random", "cnn"])
+def test_selected_sentences_come_back_as_they_were(tmp_path, method):
+    documents = [*HARD, *little.corpus()["train"]]
+    scorer = build_sentence_scorer(little.corpus()["train"], "ner", splitter="line") if method == "cnn" else None
+    selection = Selection(method, budget_ratio=0.4, splitter="line")
+    preprocessor = dataclasses.replace(little.preprocessor(), selection=selection, scorer=scorer)
+    encoded = store_encoded(store_documents(documents, tmp_path, "key"), preprocessor, tmp_path)
+    assert all(same(found, preprocessor(document)) for found, document in zip(encoded, documents, strict=True))
+    assert {item.reason for document in encoded for item in document.lost} == {"not_selected"}
+    assert encoded[-1].num_document_tokens > len(encoded[-1].token_ids)
+
+
 def test_what_changes_the_result_changes_the_table(tmp_path, monkeypatch):
     documents, preprocessor = store_documents(HARD, tmp_path, "key"), little.preprocessor()
     store_encoded(documents, preprocessor, tmp_path)
+    scorers = [build_sentence_scorer(little.corpus()["dev"], "ner", seed=seed) for seed in (0, 1)]
 
     def tables() -> int:
         return len(list(tmp_path.glob("encoded-*")))
@@ -88,13 +103,17 @@ def test_what_changes_the_result_changes_the_table(tmp_path, monkeypatch):
         dataclasses.replace(preprocessor, tokenizer=little.train_tokenizer(["other words"], vocab_size=40)),
         dataclasses.replace(preprocessor, tags=dataclasses.replace(preprocessor.tags, scheme="IOB2")),
         dataclasses.replace(preprocessor, overlapping="outermost"),
+        dataclasses.replace(preprocessor, selection=Selection("random", 9)),
+        dataclasses.replace(preprocessor, selection=Selection("random", 9, seed=1)),
+        dataclasses.replace(preprocessor, selection=Selection("cnn", 9), scorer=scorers[0]),
+        dataclasses.replace(preprocessor, selection=Selection("cnn", 9), scorer=scorers[1]),
     ):
         before = tables()
         store_encoded(documents, changed, tmp_path)
         assert tables() == before + 1
     monkeypatch.setattr(store, "code_version", lambda: "later")
     store_encoded(documents, preprocessor, tmp_path)
-    assert tables() == 6
+    assert tables() == 10
 
 
 def test_a_changed_gold_span_changes_the_key():

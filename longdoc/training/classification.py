@@ -1,0 +1,233 @@
+"""Classification of whole documents."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from longdoc.models.aggregation import Attention, Method, build_aggregator
+from longdoc.models.batch import Batch, collate_documents
+from longdoc.models.classification import ClassificationHead, WindowPool, class_probs, encode_windows
+from longdoc.models.encoder import Encoder
+from longdoc.models.losses import LossConfig, class_weights, classification_loss
+from longdoc.text.classes import ClassScheme
+from longdoc.text.preprocess import EncodedDocument, Preprocessor
+from longdoc.text.results import ClassificationResult, Evidence
+from longdoc.training.class_metrics import DEFAULT_THRESHOLD, ClassScores, class_scores, log_loss, tuned_thresholds
+from longdoc.training.module import DocumentModule
+from longdoc.training.optim import OptimizerConfig
+
+
+class DocumentClassificationModule(DocumentModule[ClassificationResult]):
+    """Classifies long documents: one class, any number of classes, or a number.
+
+    All steps take a list of ``EncodedDocument``; those of evaluation and prediction return a list of
+    ``ClassificationResult``.
+
+    Args:
+        encoder: Encoder of token vectors.
+        preprocessor: The one that encodes the data.
+        scheme: The classes, read off the training split.
+        optimizer: How to train; None for a module that only predicts.
+        aggregation: How the vectors of the windows become that of the document; see ``build_aggregator``.
+        pool: How the tokens of a window become its vector: ``first`` or ``mean``.
+        dropout: Before the last layer.
+        loss: Class weights, focal loss and label smoothing.
+        max_tokens_per_forward: Budget of one forward pass, padding included. A document that is longer is encoded in
+            several, in training under activation checkpointing, so that memory does not grow with it.
+    """
+
+    task = "classification"
+    thresholds: Tensor
+    class_weight: Tensor | None
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        preprocessor: Preprocessor,
+        scheme: ClassScheme,
+        optimizer: OptimizerConfig | None = None,
+        aggregation: Method = "mean",
+        pool: WindowPool = "first",
+        dropout: float = 0.1,
+        loss: LossConfig | None = None,
+        max_tokens_per_forward: int = 8192,
+    ) -> None:
+        super().__init__(encoder, preprocessor, optimizer, max_tokens_per_forward)
+        num_labels = len(scheme.labels)
+        self.scheme = scheme
+        self.pool: WindowPool = pool
+        self.loss = loss or LossConfig()
+        aggregator = build_aggregator(aggregation, encoder.width, num_labels)
+        self.head = ClassificationHead(encoder.width, num_labels, scheme.task, aggregator, dropout)
+        self.register_buffer("class_weight", self._class_weight(), persistent=False)
+        # Tuned on dev; a checkpoint carries them.
+        self.register_buffer("thresholds", torch.full((num_labels,), DEFAULT_THRESHOLD, dtype=torch.float64))
+        self.dev_scores = ClassScores(scheme)
+        self.test_scores = ClassScores(scheme)
+        self._settings = {"scheme": asdict(scheme), "aggregation": aggregation, "pool": pool, "dropout": dropout}
+
+    def _class_weight(self) -> Tensor | None:
+        if self.scheme.task == "regression":
+            return None
+        counts = torch.tensor(self.scheme.counts)
+        if self.scheme.task == "multi_label":
+            counts = torch.stack((self.scheme.num_documents - counts, counts), 1)
+        return class_weights(counts, self.loss.weight, self.loss.beta)
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Score the documents of a batch.
+
+        Returns:
+            Logits, and what each window weighs where the aggregation tells. *Shape:* (B, K), and (W,) or (W, K).
+        """
+        vectors = encode_windows(self.encoder, batch, self.pool, self.max_tokens_per_forward)
+        return self.head(vectors, batch.document_bounds)
+
+    def _collate(self, documents: Sequence[EncodedDocument]) -> Batch:
+        return collate_documents(documents, self.preprocessor.tokenizer).to(self.device)
+
+    def training_step(self, documents: list[EncodedDocument], batch_idx: int) -> Tensor:  # noqa: ARG002
+        """Loss of a batch of documents."""
+        logits, _ = self(self._collate(documents))
+        loss = classification_loss(
+            logits,
+            self._targets(documents).to(self.device),
+            self.scheme.task,
+            self.class_weight,
+            self.loss.focal_gamma,
+            self.loss.label_smoothing,
+        )
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(documents))
+        return loss
+
+    def _targets(self, documents: Sequence[EncodedDocument]) -> Tensor:
+        """Gold as the loss wants it; a document without gold teaches nothing."""
+        task = self.scheme.task
+        missing = np.full(len(self.scheme.labels) + 1, np.nan if task == "regression" else -100, dtype=np.float32)
+        gold = [self.scheme.encode(self.scheme.gold(encoded.document)) for encoded in documents]
+        rows = torch.from_numpy(np.stack([missing if row is None else row for row in gold]))
+        if task == "regression":
+            return rows[:, 0]
+        if task == "multi_label":
+            return rows[:, :-1]
+        return torch.where(rows[:, 0] == -100, -100, rows.argmax(1))
+
+    def validation_step(  # type: ignore[override]  # Lightning hands any output to the callbacks
+        self,
+        documents: list[EncodedDocument],
+        batch_idx: int,  # noqa: ARG002
+    ) -> list[ClassificationResult]:
+        """Score dev documents."""
+        return self._scored(documents, self.dev_scores)
+
+    def on_validation_epoch_end(self) -> None:
+        """Tune the thresholds of several labels, and log the dev scores under ``dev/``."""
+        probs, gold = self.dev_scores.compute()
+        if self.scheme.task == "multi_label" and len(probs):
+            self.thresholds.copy_(torch.from_numpy(tuned_thresholds(probs, gold)))
+        scores = class_scores(self.scheme, probs, gold, self.thresholds.cpu().numpy())
+        self.log_dict({f"dev/{name}": float(value) for name, value in scores.items() if name != "labels"})
+        self.log("dev/score", scores["score"], prog_bar=True)
+        self.log("dev/loss", log_loss(self.scheme, probs, gold), prog_bar=True)
+        self.dev_scores.reset()
+
+    def test_step(  # type: ignore[override]  # Lightning hands any output to the callbacks
+        self,
+        documents: list[EncodedDocument],
+        batch_idx: int,  # noqa: ARG002
+    ) -> list[ClassificationResult]:
+        """Score test documents."""
+        return self._scored(documents, self.test_scores)
+
+    def on_test_epoch_end(self) -> None:
+        """Log the test scores under ``test/``."""
+        scores = class_scores(self.scheme, *self.test_scores.compute(), self.thresholds.cpu().numpy())
+        self.log_dict({f"test/{name}": float(value) for name, value in scores.items() if name != "labels"})
+        self.test_scores.reset()
+
+    def _scored(self, documents: list[EncodedDocument], scores: ClassScores) -> list[ClassificationResult]:
+        probs, _, _ = self._evaluate(documents)
+        scores.update(probs, [self.scheme.encode(self.scheme.gold(encoded.document)) for encoded in documents])
+        return [self._result(encoded, row) for encoded, row in zip(documents, probs, strict=True)]
+
+    def results(self, documents: Sequence[EncodedDocument]) -> list[ClassificationResult]:
+        """Classify whole documents, with the parts that carried the decision."""
+        probs, vectors, weights = self._evaluate(documents)
+        results, at = [], 0
+        for encoded, row in zip(documents, probs, strict=True):
+            own = slice(at, at + len(encoded.windows))
+            at = own.stop
+            told = None if weights is None else weights[own]
+            results.append(self._result(encoded, row, self._evidence(encoded, row, vectors[own], told)))
+        return results
+
+    @torch.inference_mode()
+    def _evaluate(self, documents: Sequence[EncodedDocument]) -> tuple[np.ndarray, Tensor, Tensor | None]:
+        """Probabilities, window vectors and window weights. *Shapes:* (B, K), (W, D), (W,) or (W, K) or None."""
+        batch = self._collate(documents)
+        vectors = encode_windows(self.encoder, batch, self.pool, self.max_tokens_per_forward)
+        logits, weights = self.head(vectors, batch.document_bounds)
+        return class_probs(logits, self.scheme.task).cpu().numpy(), vectors, weights
+
+    def _result(
+        self, encoded: EncodedDocument, probs: np.ndarray, evidence: tuple[Evidence, ...] = ()
+    ) -> ClassificationResult:
+        document, scheme = encoded.document, self.scheme
+        regression = scheme.task == "regression"
+        return ClassificationResult(
+            id=document.id,
+            text=document.text,
+            gold=scheme.gold(document),
+            predicted=scheme.target(probs[0]) if regression else scheme.decode(probs, self.thresholds.tolist()),
+            probs={} if regression else dict(zip(scheme.labels, map(float, probs), strict=True)),
+            evidence=evidence,
+            truncated=encoded.truncated,
+            num_tokens=self.num_encoder_tokens(encoded),
+        )
+
+    @torch.inference_mode()
+    def _evidence(
+        self, encoded: EncodedDocument, probs: np.ndarray, vectors_ND: Tensor, weights: Tensor | None
+    ) -> tuple[Evidence, ...]:
+        """What each window weighs for the likeliest class: its share of attention, or the fall without it."""
+        num_windows, top = len(encoded.windows), int(probs.argmax())
+        if num_windows < 2:
+            return ()
+        if isinstance(self.head.aggregator, Attention) and weights is not None:
+            told = weights if weights.dim() == 1 else weights[:, top]
+        else:
+            others = [torch.arange(num_windows) != w for w in range(num_windows)]
+            bounds = torch.arange(num_windows + 1) * (num_windows - 1)
+            logits, _ = self.head(torch.cat([vectors_ND[rest] for rest in others]), bounds)
+            told = float(probs[top]) - class_probs(logits, self.scheme.task)[:, top]
+        return tuple(
+            Evidence(*_window_span(encoded, w), round(float(weight), 6)) for w, weight in enumerate(told.tolist())
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Classes."""
+        return self.scheme.labels
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of the constructor beside encoder and preprocessor, in plain containers."""
+        return self._settings
+
+    @classmethod
+    def build(
+        cls, encoder: Encoder, preprocessor: Preprocessor, settings: dict[str, Any]
+    ) -> "DocumentClassificationModule":
+        """Build the module that ``settings`` came from."""
+        scheme = {**settings["scheme"], **{key: tuple(settings["scheme"][key]) for key in ("labels", "counts")}}
+        return cls(encoder, preprocessor, **{**settings, "scheme": ClassScheme(**scheme)})
+
+
+def _window_span(encoded: EncodedDocument, window: int) -> tuple[int, int]:
+    """First and last character of a window's words."""
+    words = encoded.token_word[encoded.windows.start[window] : encoded.windows.end[window]]
+    words = words[words >= 0]
+    return (int(encoded.words[words[0], 0]), int(encoded.words[words[-1], 1])) if len(words) else (0, 0)
