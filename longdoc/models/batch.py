@@ -28,6 +28,7 @@ class Batch:
         item_tags: Gold tag of each item, -100 where there is none to learn. *Shape:* (N,).
         num_labelled: Labelled items that share one optimiser step with this batch, over all ranks and accumulated
             batches; the loss is divided by it. None for those of this batch alone.
+        num_shares: Batches whose gradients are averaged into that step; the loss is multiplied by it.
         document_ids: Documents the windows come from, for messages.
     """
 
@@ -38,6 +39,7 @@ class Batch:
     token_item: Tensor
     item_tags: Tensor
     num_labelled: int | None = None
+    num_shares: int = 1
     document_ids: tuple[str, ...] = ()
 
     @property

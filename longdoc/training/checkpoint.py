@@ -6,6 +6,7 @@ import torch
 
 from longdoc.errors import ConfigError
 from longdoc.models.scratch import ScratchModel  # noqa: F401  (registers the from-scratch encoder)
+from longdoc.training.checkpoint_io import read_checkpoint
 from longdoc.training.classification import DocumentClassificationModule
 from longdoc.training.module import CHECKPOINT_KEY, DocumentModule
 from longdoc.training.ner import NERModule
@@ -27,13 +28,7 @@ def load(checkpoint: str | Path, device: str | torch.device = "cpu") -> Document
         path = path / "best.ckpt"
     if not path.is_file():
         raise ConfigError(f"checkpoint {str(checkpoint)!r}: expected a .ckpt file or a run folder with best.ckpt in it")
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise ConfigError(
-            f"checkpoint {str(path)!r} cannot be read, expected a file that training wrote: {reason}"
-        ) from error
+    content = read_checkpoint(path)
     if not isinstance(content, dict) or not isinstance(content.get(CHECKPOINT_KEY), dict):
         raise ConfigError(
             f"checkpoint {str(path)!r} was not written by a longdoc module: it has no {CHECKPOINT_KEY!r} entry"

@@ -1,18 +1,20 @@
 """The datamodule: documents in, batches of windows for training and whole documents for evaluation."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import lightning as L
 import numpy as np
+import torch
 from torch.utils.data import DataLoader, Dataset
 
 from longdoc.errors import ConfigError, DataError
 from longdoc.models.batch import Batch, WindowRef, collate
 from longdoc.text.documents import Document, check_unique_ids
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
-from longdoc.training.sampler import TokenBudgetSampler, fill_batches
+from longdoc.training.sampler import TokenBudgetSampler, TrainLoader, fill_batches, leave_signals_to_training
 from longdoc.training.store import (
     DocumentTable,
     EncodedTable,
@@ -40,6 +42,7 @@ class WindowDataset(Dataset[Batch]):
         self.document = np.repeat(np.arange(len(lengths)), [len(of_one) for of_one in lengths])
         self.window = np.concatenate([np.arange(len(of_one)) for of_one in lengths] or [np.zeros(0, dtype=np.int64)])
         self.lengths = np.concatenate(lengths or [self.window]) + preprocessor.tokenizer.num_special
+        self.num_labelled = np.concatenate(documents.num_labelled(not count_overlap) or [self.window])
 
     def __len__(self) -> int:
         return len(self.window)
@@ -50,7 +53,18 @@ class WindowDataset(Dataset[Batch]):
         return collate(refs, self.preprocessor.tokenizer, self.count_overlap)
 
 
-class DocumentDataset(Dataset[list[EncodedDocument]]):
+class DocumentBatch(list[EncodedDocument]):
+    """Whole documents; in training with what ``Batch`` tells of the optimiser step that they are a part of."""
+
+    num_labelled: int | None = None
+    num_shares: int = 1
+
+    def to(self, device: torch.device) -> "DocumentBatch":  # noqa: ARG002
+        """Stay: Lightning moves batches, and would make a plain list of this one."""
+        return self
+
+
+class DocumentDataset(Dataset[DocumentBatch]):
     """Whole documents; an index is a list of documents.
 
     Args:
@@ -64,11 +78,17 @@ class DocumentDataset(Dataset[list[EncodedDocument]]):
         lengths = [int((of_one + num_special).sum()) for of_one in documents.window_lengths()]
         self.lengths = np.array(lengths, dtype=np.int64)
 
+    @cached_property
+    def num_labelled(self) -> np.ndarray:
+        """1 for each document with gold to learn, else 0. *Shape:* (num_documents,)."""
+        columns = (self.documents.documents.column(name) for name in ("labels", "target"))
+        return np.array([any(x is not None for x in gold) for gold in zip(*columns, strict=True)], dtype=np.int64)
+
     def __len__(self) -> int:
         return len(self.documents)
 
-    def __getitem__(self, indices: list[int]) -> list[EncodedDocument]:
-        return [self.documents[i] for i in indices]
+    def __getitem__(self, indices: list[int]) -> DocumentBatch:
+        return DocumentBatch(self.documents[i] for i in indices)
 
 
 Unit = Literal["window", "document"]
@@ -125,6 +145,8 @@ class DocumentDataModule(L.LightningDataModule):
         self.unit = unit
         self.cache_dir = default_cache_dir() if cache_dir is None else Path(cache_dir)
         self._encoded: dict[str, EncodedTable] = {}
+        self._train_loader: TrainLoader | None = None
+        self._resumed: dict[str, int] | None = None
 
     def prepare_data(self) -> None:
         """Encode all splits into the cache; Lightning calls this on one process."""
@@ -158,9 +180,21 @@ class DocumentDataModule(L.LightningDataModule):
             dataset = DocumentDataset(self.encoded("train"), self.preprocessor)
         if not dataset.lengths.any():
             raise DataError("split train: expected at least one document with text, got none")
-        return self._loader(
-            dataset, TokenBudgetSampler(dataset.lengths, self.max_tokens_per_batch, self.seed, *self._world())
-        )
+        sampler = TokenBudgetSampler(dataset.lengths, self.max_tokens_per_batch, self.seed, *self._world())
+        accumulate = 1 if self.trainer is None else self.trainer.accumulate_grad_batches
+        self._train_loader = TrainLoader(dataset, sampler, self.num_workers, accumulate)
+        if self._resumed is not None:
+            self._train_loader.load_state_dict(self._resumed)
+            self._resumed = None
+        return self._train_loader
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where training stands, for checkpoints."""
+        return {} if self._train_loader is None else {"train": self._train_loader.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on there. Lightning asks loaders itself, but not those that it made to count the steps."""
+        self._resumed = state_dict["train"]
 
     def val_dataloader(self) -> DataLoader:
         """Whole documents of the dev split."""
@@ -178,10 +212,16 @@ class DocumentDataModule(L.LightningDataModule):
         dataset = DocumentDataset(self.encoded(split), self.preprocessor)
         batches = fill_batches(range(len(dataset)), dataset.lengths, self.max_tokens_per_eval_batch)
         num_ranks, rank = self._world()
-        return self._loader(dataset, batches[rank::num_ranks])
-
-    def _loader(self, dataset: Dataset, batches) -> DataLoader:
-        return DataLoader(dataset, sampler=batches, batch_size=None, num_workers=self.num_workers)
+        # Ranks talk to each other in every step, so all need as many batches; the added ones hold no document.
+        batches += [[]] * (-len(batches) % num_ranks)
+        return DataLoader(
+            dataset,
+            sampler=batches[rank::num_ranks],
+            batch_size=None,
+            num_workers=self.num_workers,
+            generator=torch.Generator(),
+            worker_init_fn=leave_signals_to_training,
+        )
 
     def _world(self) -> tuple[int, int]:
         if self.trainer is None:

@@ -86,6 +86,7 @@ class NERModule(DocumentModule[DocumentResult]):
             self.loss.focal_gamma,
             self.loss.label_smoothing,
         )
+        loss = loss * batch.num_shares
         self.log("train/loss", loss, prog_bar=True, batch_size=batch.num_windows)
         return loss
 
@@ -95,12 +96,13 @@ class NERModule(DocumentModule[DocumentResult]):
         batch_idx: int,  # noqa: ARG002
     ) -> list[DocumentResult]:
         """Score dev documents."""
-        results = []
+        results, gold = [], [np.zeros(0)]
         for encoded, probs in zip(documents, self.word_probs(documents), strict=True):
             results.append(self._result(encoded, probs))
-            if encoded.tags is not None and len(encoded.tags):
-                gold = probs[np.arange(len(probs)), encoded.tags]
-                self.dev_loss.update(-np.log(np.maximum(gold, 1e-12)).mean(), weight=len(gold))
+            if encoded.tags is not None:
+                gold.append(probs[np.arange(len(probs)), encoded.tags])
+        told = np.concatenate(gold)
+        self.dev_loss.update(-np.log(np.maximum(told, 1e-12)).sum() / max(len(told), 1), weight=len(told))
         self.dev_scores.update(results)
         return results
 
@@ -109,8 +111,9 @@ class NERModule(DocumentModule[DocumentResult]):
         scores = self.dev_scores.compute()
         self.log_dict({f"dev/{name}": scores[name] for name in ("f1", "precision", "recall")}, prog_bar=True)
         self.log("dev/score", scores["f1"])
-        if self.dev_loss.update_called:
-            self.log("dev/loss", self.dev_loss.compute(), prog_bar=True)
+        loss = self.dev_loss.compute()  # on all processes, also on those without documents
+        if not loss.isnan():
+            self.log("dev/loss", loss, prog_bar=True)
         self.dev_scores.reset()
         self.dev_loss.reset()
 

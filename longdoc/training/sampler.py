@@ -1,13 +1,17 @@
-"""Batches by token budget, the same for every number of workers and ranks."""
+"""Batches by token budget, the same for every number of workers and ranks, and a loader that knows where it is."""
 
+import signal
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
-from torch.utils.data import Sampler
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from longdoc.errors import ConfigError
 
 _BUCKET_BATCHES = 16
+_LENGTH_CLASSES = 64
 
 
 def fill_batches(order: Sequence[int], lengths: np.ndarray, max_tokens: int) -> list[list[int]]:
@@ -26,8 +30,10 @@ def fill_batches(order: Sequence[int], lengths: np.ndarray, max_tokens: int) -> 
 class TokenBudgetSampler(Sampler[list[int]]):
     """Yields lists of unit indices; every unit once an epoch, the order a function of (seed, epoch).
 
-    Shuffled units are sorted by length within stretches of a few batches, so that padded encoders waste little. Batches
-    are dealt to ranks in turn; the largest are split until every rank gets the same number.
+    Shuffled units are sorted by length within stretches of a few batches, so that padded encoders waste little, and
+    filled into batches once. In each epoch units of about one length change places, and the batches are shuffled: all
+    epochs have the same number of batches, which Lightning takes for granted. Batches are dealt to ranks in turn; the
+    largest are split until every rank gets the same number.
 
     Args:
         lengths: Tokens of each unit. *Shape:* (num_units,).
@@ -46,20 +52,34 @@ class TokenBudgetSampler(Sampler[list[int]]):
         self.num_ranks = num_ranks
         self.rank = rank
         self.epoch = 0
+        self.start = 0
+        # What is as long when rounded up can change places and the budget still holds.
+        step = max(1, max_tokens // _LENGTH_CLASSES)
+        rounded = -(-self.lengths // step) * step
+        self._rounded = np.where(self.lengths <= max_tokens, np.minimum(rounded, max_tokens), self.lengths)
+        self._batches = self._fill()
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the order; Lightning calls this."""
-        self.epoch = epoch
+        """Choose the order; Lightning calls this. Another epoch begins with its first batch."""
+        if epoch != self.epoch:
+            self.epoch, self.start = epoch, 0
 
     def plan(self) -> list[list[int]]:
-        """All batches of the epoch, for all ranks."""
+        """All batches of the epoch, for all ranks: a rank takes every ``num_ranks``-th."""
         rng = np.random.default_rng((self.seed, self.epoch))
-        order = rng.permutation(len(self.lengths))
+        unit = np.arange(len(self.lengths))
+        for members in self._classes():
+            unit[members] = rng.permutation(members)
+        batches = [unit[batch].tolist() for batch in self._batches]
+        rng.shuffle(batches)
+        return batches
+
+    def _fill(self) -> list[list[int]]:
+        order = np.random.default_rng(self.seed).permutation(len(self.lengths))
         mean = max(float(self.lengths.mean()), 1.0) if len(order) else 1.0
         stretch = max(1, int(_BUCKET_BATCHES * self.max_tokens / mean))
         bucketed = [i for at in range(0, len(order), stretch) for i in self._by_length(order[at : at + stretch])]
-        batches = fill_batches(bucketed, self.lengths, self.max_tokens)
-        rng.shuffle(batches)
+        batches = fill_batches(bucketed, self._rounded, self.max_tokens)
         while len(batches) % self.num_ranks:
             largest = max(range(len(batches)), key=lambda b: len(batches[b]))
             if len(batches[largest]) == 1:
@@ -75,8 +95,78 @@ class TokenBudgetSampler(Sampler[list[int]]):
     def _by_length(self, units: np.ndarray) -> list[int]:
         return units[np.argsort(-self.lengths[units], kind="stable")].tolist()
 
+    def _classes(self) -> list[np.ndarray]:
+        by_length = np.argsort(self._rounded, kind="stable")
+        return np.split(by_length, np.flatnonzero(np.diff(self._rounded[by_length])) + 1)
+
     def __iter__(self) -> Iterator[list[int]]:
-        yield from self.plan()[self.rank :: self.num_ranks]
+        """The batches of this rank, from number ``start`` on."""
+        yield from self.plan()[self.rank :: self.num_ranks][self.start :]
 
     def __len__(self) -> int:
-        return len(self.plan()) // self.num_ranks
+        """Batches of a whole epoch, wherever it starts, as Lightning expects."""
+        return len(self._batches) // self.num_ranks
+
+
+class TrainLoader(DataLoader):
+    """Serves the batches of a ``TokenBudgetSampler`` and can go on in the middle of an epoch.
+
+    Its position counts the batches that were handed out, not those that workers have built ahead. It draws nothing from
+    the global random state.
+
+    Args:
+        dataset: An index is a list of units, the item is their batch. With an array ``num_labelled``, the labelled
+            items of each unit, batches are told how many they share an optimiser step with.
+        sampler: Chooses the units.
+        num_workers: Processes that build batches; 0 builds them in the training process.
+        accumulate: Batches of each rank that make one optimiser step.
+    """
+
+    def __init__(
+        self, dataset: Dataset, sampler: TokenBudgetSampler, num_workers: int = 0, accumulate: int = 1
+    ) -> None:
+        super().__init__(
+            dataset,
+            sampler=sampler,
+            batch_size=None,
+            num_workers=num_workers,
+            generator=torch.Generator(),
+            worker_init_fn=leave_signals_to_training,
+        )
+        self.order = sampler
+        self.accumulate = accumulate
+        self._position = 0
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # Lightning takes any iterator
+        """Lazily, so that workers start when the epoch is known."""
+        self._position = self.order.start
+        shared = self._num_labelled(self.order.plan())
+        for batch in super().__iter__():
+            if shared is not None:
+                batch.num_labelled = int(shared[self._position // self.accumulate])
+                batch.num_shares = self.order.num_ranks * self.accumulate
+            self._position += 1
+            yield batch
+
+    def _num_labelled(self, plan: list[list[int]]) -> np.ndarray | None:
+        """Labelled items of each optimiser step of the epoch, over all ranks."""
+        per_unit = getattr(self.dataset, "num_labelled", None)
+        if per_unit is None:
+            return None
+        per_batch = np.array([per_unit[batch].sum() for batch in plan])
+        return np.add.reduceat(per_batch, range(0, len(plan), self.order.num_ranks * self.accumulate))
+
+    def state_dict(self) -> dict[str, int]:
+        """Epoch and position; Lightning keeps them in checkpoints."""
+        return {"epoch": self.order.epoch, "position": self._position}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on where the state was taken."""
+        self.order.epoch, self.order.start = state["epoch"], state["position"]
+        self._position = state["position"]
+
+
+def leave_signals_to_training(worker: int) -> None:  # noqa: ARG001
+    """Let a worker live on when a signal goes to the whole process group, until training has saved and ends it."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)

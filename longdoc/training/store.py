@@ -142,7 +142,7 @@ class EncodedTable(Sequence[EncodedDocument]):
         table: With ``ENCODED_FEATURES``.
     """
 
-    def __init__(self, documents: Sequence[Document], table: Dataset) -> None:
+    def __init__(self, documents: DocumentTable, table: Dataset) -> None:
         self.documents = documents
         self._table = table.with_format("arrow")
 
@@ -157,6 +157,17 @@ class EncodedTable(Sequence[EncodedDocument]):
                 start, end = windows[1:].reshape(4, -1)[:2]
                 lengths.append(end - start)
         return lengths
+
+    def num_labelled(self, owned_only: bool) -> list[np.ndarray]:
+        """Words to learn in each window of each document; ``owned_only`` counts a word in two windows once."""
+        counts = []
+        for rows in self._table.select_columns(["windows", "first_token", "tags"]).iter(_SCANNED_ROWS):
+            columns = (rows[name].to_numpy() for name in ("windows", "first_token", "tags"))
+            for windows, first_token, tags in zip(*columns, strict=True):
+                start, end = windows[1:].reshape(4, -1)[2 if owned_only else 0 :][:2]
+                known = first_token[:0] if tags is None else first_token[(first_token >= 0) & (tags != -100)]
+                counts.append(np.searchsorted(known, end) - np.searchsorted(known, start))
+        return counts
 
     def __getitem__(self, index):
         if isinstance(index, slice):

@@ -4,6 +4,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from lightning.pytorch.callbacks import Checkpoint
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -51,7 +52,7 @@ def trainer(*callbacks: L.Callback, **settings: Any) -> L.Trainer:
     defaults: dict[str, Any] = {
         "max_epochs": 2,
         "logger": False,
-        "enable_checkpointing": False,
+        "enable_checkpointing": any(isinstance(callback, Checkpoint) for callback in callbacks),
         "enable_model_summary": False,
     }
     if not any(isinstance(callback, L.pytorch.callbacks.ProgressBar) for callback in callbacks):

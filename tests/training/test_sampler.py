@@ -32,13 +32,13 @@ def test_ranks_take_equally_many_steps_and_share_the_units(case, num_ranks):
     lengths, budget = np.array(case[0]), case[1]
     if len(lengths) < num_ranks:
         return
-    samplers = [TokenBudgetSampler(lengths, budget, 7, num_ranks, rank) for rank in range(num_ranks)]
     try:
-        dealt = [list(sampler) for sampler in samplers]
+        samplers = [TokenBudgetSampler(lengths, budget, 7, num_ranks, rank) for rank in range(num_ranks)]
     except ConfigError:
         # Every batch holds one unit already, and their number is no multiple.
-        assert len(lengths) % num_ranks
+        assert len(TokenBudgetSampler(lengths, budget, 7)) % num_ranks
         return
+    dealt = [list(sampler) for sampler in samplers]
     assert len({len(batches) for batches in dealt}) == 1
     assert [len(sampler) for sampler in samplers] == [len(batches) for batches in dealt]
     assert sorted(i for batches in dealt for batch in batches for i in batch) == list(range(len(lengths)))
@@ -86,4 +86,4 @@ def test_refusals():
     with pytest.raises(ConfigError, match="max_tokens_per_batch=0"):
         TokenBudgetSampler(np.array([1]), 0)
     with pytest.raises(ConfigError, match="use fewer"):
-        list(TokenBudgetSampler(np.array([5, 5, 5]), 5, num_ranks=2))
+        TokenBudgetSampler(np.array([5, 5, 5]), 5, num_ranks=2)
