@@ -8,12 +8,12 @@ from typing import Any
 import lightning as L
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from lightning.pytorch.loggers import Logger
+from lightning.pytorch.loggers import Logger, WandbLogger
 
 from longdoc.app.data import DataSettings
 from longdoc.app.model import ModelSettings
 from longdoc.app.precision import choose_precision
-from longdoc.errors import ConfigError, DataError
+from longdoc.errors import ConfigError, DataError, MissingExtra
 from longdoc.models.sentence_scorer import SentenceScorer, build_sentence_scorer
 from longdoc.text.classes import ClassScheme
 from longdoc.text.preprocess import Preprocessor
@@ -36,6 +36,7 @@ READ_TASKS: dict[str, Any] = {
     "regression": "regression",
 }
 TASKS = tuple(READ_TASKS)
+LOGGER_EXTRAS = ("tensorboard", "wandb", "mlflow")
 KEYS = (
     "task",
     "data",
@@ -76,10 +77,20 @@ def make(node: Mapping[str, Any]) -> Any:
     try:
         return instantiate(dict(node), _convert_="all")
     except InstantiationException as error:
+        extra = next((name for name in LOGGER_EXTRAS if name in node["_target_"].lower()), None)
+        if isinstance(error.__cause__, ModuleNotFoundError) and extra is not None:
+            raise MissingExtra(extra, extra, f"logger={extra}") from error
         if not isinstance(error.__cause__, TypeError):
             raise
         settings = ", ".join(f"{name}={value!r}" for name, value in node.items() if name != "_target_")
         raise ConfigError(f"{node['_target_']}: {error.__cause__}; it was given {settings}") from error
+
+
+def close(loggers: Sequence[Logger]) -> None:
+    """End what would go on in the next run of the same process."""
+    for logger in loggers:
+        if isinstance(logger, WandbLogger):
+            logger.experiment.finish()
 
 
 def complete(config: dict[str, Any]) -> dict[str, Any]:

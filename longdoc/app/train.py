@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from longdoc.app.baselines import baseline_lines, baselines
-from longdoc.app.build import Run, build, complete
+from longdoc.app.build import Run, build, close, complete
 from longdoc.app.quiet import quieten
 from longdoc.app.report import count_lost, document_counts, evaluate, lost_line, print_report, speed_line
 from longdoc.app.targets import check_targets
@@ -48,7 +48,10 @@ def train(config: dict[str, Any], choices: dict[str, str | None] | None = None) 
     with quieten():
         L.seed_everything(config["seed"], workers=True, verbose=False)
         parts = build(config)
-        metrics = {**(choices or {}), "seed": config["seed"], **fit_and_test(config, parts)}
+        try:
+            metrics = {**(choices or {}), "seed": config["seed"], **fit_and_test(config, parts)}
+        finally:
+            close(parts.loggers)
     (output / "metrics.json").write_text(json.dumps(metrics, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     Console().print(f"Everything is in {output}", soft_wrap=True, highlight=False, markup=False)
     return metrics
@@ -66,6 +69,8 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
         _convert_="object",
     )
     _check_validates(trainer)
+    for logger in trainer.loggers:
+        logger.log_hyperparams(config)
     console.print(_introduction(parts), soft_wrap=True, highlight=False, markup=False)
     trainer.fit(parts.module, datamodule=parts.datamodule)
     best_path, best_score = _best_checkpoint(parts)
