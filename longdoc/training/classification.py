@@ -130,8 +130,9 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         if self.scheme.task == "multi_label" and len(probs):
             self.thresholds.copy_(torch.from_numpy(tuned_thresholds(probs, gold)))
         scores = class_scores(self.scheme, probs, gold, self.thresholds.cpu().numpy())
-        self.log_dict({f"dev/{name}": float(value) for name, value in scores.items() if name != "labels"})
-        self.log("dev/score", scores["score"], prog_bar=True)
+        for name, value in scores.items():
+            if isinstance(value, (int, float)):
+                self.log(f"dev/{name}", float(value), prog_bar=name == "score")
         self.log("dev/loss", log_loss(self.scheme, probs, gold), prog_bar=True)
         self.dev_scores.reset()
 
@@ -146,7 +147,7 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
     def on_test_epoch_end(self) -> None:
         """Log the test scores under ``test/``."""
         scores = class_scores(self.scheme, *self.test_scores.compute(), self.thresholds.cpu().numpy())
-        self.log_dict({f"test/{name}": float(value) for name, value in scores.items() if name != "labels"})
+        self.log_dict({f"test/{name}": float(v) for name, v in scores.items() if isinstance(v, (int, float))})
         self.test_scores.reset()
 
     def _scored(self, documents: list[EncodedDocument], scores: ClassScores) -> list[ClassificationResult]:

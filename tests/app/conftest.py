@@ -55,6 +55,24 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def class_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Documents whose class is told by one sentence somewhere in them; a word of it stands in none of the other class."""
+    folder = tmp_path_factory.mktemp("class_corpus")
+    rng = random.Random(0)
+    for split, size in (("train", 16), ("dev", 6), ("test", 8)):
+        rows = []
+        for number in range(size):
+            label = ("appeal", "claim")[number % 2]
+            sentences = [
+                f"{rng.choice(NAMES)} met the court in {rng.choice(PLACES)}." for _ in range(rng.randint(4, 16))
+            ]
+            sentences.insert(rng.randrange(len(sentences)), f"The {label} was heard.")
+            rows.append(json.dumps({"id": f"doc-{number}", "text": " ".join(sentences), "label": label}))
+        (folder / f"{split}.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def composed() -> Callable[..., dict]:
     """Compose ``conf`` into plain containers."""
 

@@ -85,15 +85,19 @@ def test_yaml_shows_the_arguments_and_defaults_of_our_constructors(choice: str, 
 
 @pytest.mark.parametrize("recipe", sorted(recipe_files()))
 def test_every_recipe_composes_and_builds(
-    recipe: str, corpus: Path, composed: Callable[..., dict], tmp_path: Path
+    recipe: str, corpus: Path, class_corpus: Path, composed: Callable[..., dict], tmp_path: Path
 ) -> None:
+    path = corpus if composed(f"recipe={recipe}", "data.path=x")["task"] == "ner" else class_corpus
     config = complete(
-        composed(f"recipe={recipe}", f"data.path={corpus}", f"data.cache_dir={tmp_path}", *SMALL, output_dir=tmp_path)
+        composed(f"recipe={recipe}", f"data.path={path}", f"data.cache_dir={tmp_path}", *SMALL, output_dir=tmp_path)
     )
     check_targets(config)
     parts = build(config)
-    assert parts.module.labels == ("PERSON", "PLACE")
-    assert parts.module.test_scores.slices == ("rest", "far")
+    if config["task"] == "ner":
+        assert parts.module.labels == ("PERSON", "PLACE")
+        assert parts.module.test_scores.slices == ("rest", "far")
+    else:
+        assert parts.module.labels == ("appeal", "claim")
     assert parts.module.preprocessor is parts.datamodule.preprocessor
 
 
@@ -108,7 +112,7 @@ def test_strategies_choose_the_techniques(composed: Callable[..., dict]) -> None
     assert composed("recipe=legal_ner", "strategy=truncate")["windows"]["mode"] == "truncate"
     assert composed("recipe=legal_ner", "strategy=truncate", "windows=overlap")["windows"]["mode"] == "overlap"
     assert composed("recipe=legal_ner", "strategy=truncate")["selection"]["method"] == "none"
-    assert composed("recipe=legal_ner", "strategy=select")["selection"]["method"] == "textrank"
+    assert composed("recipe=legal_ner", "strategy=select")["selection"]["method"] == "cnn"
 
 
 def test_lightning_has_every_argument_of_the_trainer_files(composed: Callable[..., dict]) -> None:

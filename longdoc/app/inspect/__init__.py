@@ -18,7 +18,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add("data", metavar="DATA", help="folder with train, dev and test, or one file")
     add("--model", metavar="NAME", help="encoder whose tokenizer counts: hub name or folder")
     add("--html", metavar="PAGE.html", type=Path, help="write a page with histograms, too")
-    add("--format", default="auto", choices=("auto", *READERS), help="of the files (default: detected)")
+    add(
+        "--input-format",
+        dest="format",
+        default="auto",
+        choices=("auto", *READERS),
+        help="of the files (default: detected)",
+    )
     add("--field", action="append", default=[], metavar="OURS=THEIRS", help="a field by its name, as text=body")
     add("--window", type=int, metavar="TOKENS", help="default: 512, or what the encoder takes")
     add("--overlap", type=int, metavar="TOKENS", help="default: 128, or a quarter of a smaller window")
