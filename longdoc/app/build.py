@@ -50,6 +50,7 @@ KEYS = (
     "trainer",
     "callbacks",
     "logger",
+    "test_size_tokens",
     "seed",
     "output_dir",
 )
@@ -111,6 +112,9 @@ def complete(config: dict[str, Any]) -> dict[str, Any]:
     if trainer["precision"] == "auto":
         trainer["precision"], reason = choose_precision(trainer["accelerator"])
         log.info("precision %s: %s", trainer["precision"], reason)
+    if trainer["profiler"] in ("simple", "pytorch"):
+        trace = f"{config['output_dir']}/trace.json" if trainer["profiler"] == "pytorch" else None
+        trainer["profiler"] = {"_target_": "longdoc.training.profiling.StepProfiler", "trace_path": trace}
     return {**config, "optim": optim, "trainer": trainer}
 
 

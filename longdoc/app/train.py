@@ -76,15 +76,8 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
     best_path, best_score = _best_checkpoint(parts)
     metrics: dict[str, Any] = {"task": config["task"], "dev": {"best_score": best_score}, "train": _of_training(parts)}
     if parts.datamodule.splits.get("test"):
-        # Tested is the file that users will predict with, not the weights in memory.
-        tested = load(best_path)
-        tested.max_tokens_per_forward = parts.module.max_tokens_per_forward
-        trainer.test(tested, datamodule=parts.datamodule, verbose=False)
-        lengths = {e.document.id: e.num_document_tokens for e in parts.datamodule.encoded("test")}
-        metrics["test"] = evaluate(tested, collector.results, lengths)
+        metrics["test"] = _test(config, parts, trainer, collector, best_path)
         print_report(metrics["test"], "test", console)
-        rows = [json.dumps(row, ensure_ascii=False) + "\n" for row in document_counts(collector.results)]
-        (Path(config["output_dir"]) / "test_documents.jsonl").write_text("".join(rows), encoding="utf-8")
         metrics["baselines"] = baselines(parts.module, parts.datamodule, parts.module.preprocessor)
         for line in baseline_lines(metrics["baselines"]):
             console.print(line, soft_wrap=True, highlight=False)
@@ -97,6 +90,22 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
         metrics["speed"] = clocks[0].summary()
         console.print(speed_line(metrics["speed"]), soft_wrap=True)
     return metrics
+
+
+def _test(
+    config: dict[str, Any], parts: Run, trainer: L.Trainer, collector: ResultCollector, checkpoint: str
+) -> dict[str, Any]:
+    """Test the file that users will predict with, not the weights in memory."""
+    tested, datamodule = load(checkpoint), parts.datamodule
+    tested.max_tokens_per_forward = parts.module.max_tokens_per_forward
+    if config["test_size_tokens"] is not None:
+        tested.resize_windows(config["test_size_tokens"])
+        datamodule = datamodule.encoded_by(tested.preprocessor)
+    trainer.test(tested, datamodule=datamodule, verbose=False)
+    lengths = {e.document.id: e.num_document_tokens for e in datamodule.encoded("test")}
+    rows = [json.dumps(row, ensure_ascii=False) + "\n" for row in document_counts(collector.results)]
+    (Path(config["output_dir"]) / "test_documents.jsonl").write_text("".join(rows), encoding="utf-8")
+    return evaluate(tested, collector.results, lengths)
 
 
 def _of_training(parts: Run) -> dict[str, Any]:

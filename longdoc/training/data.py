@@ -1,6 +1,7 @@
 """The datamodule: documents in, batches of windows for training and whole documents for evaluation."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -147,6 +148,12 @@ class DocumentDataModule(L.LightningDataModule):
         self._encoded: dict[str, EncodedTable] = {}
         self._train_loader: TrainLoader | None = None
         self._resumed: dict[str, int] | None = None
+
+    def encoded_by(self, preprocessor: Preprocessor) -> "DocumentDataModule":
+        """The same documents and settings with another preprocessor."""
+        other = copy(self)
+        other.preprocessor, other._encoded, other.trainer = preprocessor, {}, None
+        return other
 
     def prepare_data(self) -> None:
         """Encode all splits into the cache; Lightning calls this on one process."""

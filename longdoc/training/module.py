@@ -1,12 +1,14 @@
 """What the modules of all tasks share: whole documents in, results out, and a checkpoint that stands alone."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import lightning as L
 
 from longdoc.errors import ConfigError
 from longdoc.models.encoder import Encoder, build_encoder, encoder_state
+from longdoc.models.hf_positions import set_positions_
 from longdoc.models.sentence_scorer import SentenceScorer
 from longdoc.text.documents import Document
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
@@ -61,6 +63,12 @@ class DocumentModule(L.LightningModule, Generic[R]):
     def build(cls, encoder: Encoder, preprocessor: Preprocessor, settings: dict[str, Any]) -> "DocumentModule":
         """Build the module that ``settings`` came from."""
         return cls(encoder, preprocessor, **settings)
+
+    def resize_windows(self, size_tokens: int) -> None:
+        """Read in windows of another size than in training; a learned position table that is too short is repeated."""
+        windower = replace(self.preprocessor.windower, size_tokens=size_tokens)
+        self.preprocessor = replace(self.preprocessor, windower=windower)
+        set_positions_(self.encoder.model, "auto", size_tokens)
 
     def num_encoder_tokens(self, encoded: EncodedDocument) -> int:
         """Tokens that go through the encoder for a document, overlap and special tokens included."""
