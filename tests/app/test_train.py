@@ -16,6 +16,7 @@ from longdoc.app.build import complete, labels_of, make
 from longdoc.app.train import train
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.documents import Document
+from longdoc.training.profiling import StepProfiler
 from longdoc.training.store import store_documents
 from tests.app.conftest import SMALL
 
@@ -126,6 +127,13 @@ def test_values_of_a_wrong_type_are_named(composed: Callable[..., dict], setting
 def test_training_data_without_gold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected annotated entities, got none"):
         labels_of(store_documents([Document("a", "text", ())], tmp_path, "key"))
+
+
+@pytest.mark.parametrize(("name", "trace"), [("simple", None), ("pytorch", "nowhere/trace.json")])
+def test_profilers_of_that_name_are_ours(composed: Callable[..., dict], name: str, trace: str | None) -> None:
+    profiler = make(complete(composed(f"trainer.profiler={name}"))["trainer"]["profiler"])
+    assert isinstance(profiler, StepProfiler)
+    assert profiler.trace_path == trace
 
 
 @pytest.mark.slow
