@@ -1,4 +1,4 @@
-"""The command ``longdoc``: train, predict, evaluate, inspect."""
+"""The command ``longdoc``: train, predict, evaluate, inspect, compare."""
 
 import argparse
 import os
@@ -14,6 +14,7 @@ _HANDLERS = {
     "predict": "longdoc.app.predict:predict_command",
     "evaluate": "longdoc.app.predict:evaluate_command",
     "inspect": "longdoc.app.inspect.command:run",
+    "compare": "longdoc.app.compare:compare_command",
 }
 
 
@@ -66,6 +67,10 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions there, one JSON line a document")
     _add_shared(evaluate)
     add_inspect_parser(commands)
+
+    compare = commands.add_parser("compare", help="finished runs in one table and one figure")
+    compare.add_argument("runs", metavar="RUN", nargs="+", help="output folder of a run, or of a multirun")
+    compare.add_argument("--output", metavar="DIR", help="write compare.csv, compare.md and compare.png there")
     return parser
 
 

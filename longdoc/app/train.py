@@ -105,7 +105,7 @@ def _test(
     lengths = {e.document.id: e.num_document_tokens for e in datamodule.encoded("test")}
     rows = [json.dumps(row, ensure_ascii=False) + "\n" for row in document_counts(collector.results)]
     (Path(config["output_dir"]) / "test_documents.jsonl").write_text("".join(rows), encoding="utf-8")
-    return evaluate(tested, collector.results, lengths)
+    return {**evaluate(tested, collector.results, lengths), "num_tokens": sum(lengths.values())}
 
 
 def _of_training(parts: Run) -> dict[str, Any]:

@@ -1,0 +1,290 @@
+"""``longdoc compare``: finished runs in one table and one figure."""
+
+import csv
+import json
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+import yaml
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from longdoc.app.class_report import SCORE_NAMES
+from longdoc.errors import ConfigError, MissingExtra
+
+_NUM_DRAWS = 2000
+_WIDTH = 120
+_SPEED = ("tokens_per_second", "train_seconds", "memory_mb")
+_COLUMNS = ("run", "seeds", "score", "sd", "difference", "low", "high", *_SPEED)
+# What may differ between runs that are repetitions of each other.
+_OF_ONE_RUN = ("seed", "output_dir", "callbacks", "logger", "resume")
+
+
+@dataclass
+class Group:
+    """Runs that differ in nothing but their seed.
+
+    Args:
+        name: The settings in which it differs from the other groups.
+        metrics: What ``metrics.json`` of each holds.
+        documents: Counts of each test document, one mapping by id for each run.
+        num_failed: Runs that left no scores.
+    """
+
+    name: str
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    documents: list[dict[str, dict[str, Any]]] = field(default_factory=list)
+    num_failed: int = 0
+
+    def mean(self, *keys: str) -> float | None:
+        """Mean of a number over the runs; None where one of them lacks it."""
+        values = [_at(metrics, keys) for metrics in self.metrics]
+        return None if not values or None in values else fmean(values)  # type: ignore[arg-type]
+
+
+def _at(metrics: Mapping[str, Any], keys: Iterable[str]) -> float | None:
+    value: Any = metrics
+    for key in keys:
+        value = (value or {}).get(key)
+    return value
+
+
+def run_folders(paths: Sequence[str | Path]) -> list[Path]:
+    """Find run folders: those given, or those inside a given folder of a sweep.
+
+    Raises:
+        ConfigError: A path that holds no run.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        inside = [path] if _is_run(path) else sorted((p for p in path.glob("*") if _is_run(p)), key=_natural)
+        if not inside:
+            raise ConfigError(f"{path}: expected the output folder of a run, or of a multirun, with config.yaml inside")
+        found += inside
+    return found
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "config.yaml").is_file() or (path / ".hydra" / "overrides.yaml").is_file()
+
+
+def _natural(path: Path) -> tuple[bool, int, str]:
+    return not path.name.isdigit(), int(path.name) if path.name.isdigit() else 0, path.name
+
+
+def read_groups(folders: Sequence[Path]) -> list[Group]:
+    """Read runs and put repetitions together, in the order given."""
+    overrides = [_overrides(folder) for folder in folders]
+    common = set.intersection(*map(set, overrides)) if len(folders) > 1 else set()
+    groups: dict[str, Group] = {}
+    for folder, of_one in zip(folders, overrides, strict=True):
+        told = [item for item in of_one if item not in common and not item.startswith("seed=")]
+        config = _read(folder / "config.yaml", yaml.safe_load) or {"told": told}
+        same = {k: v for k, v in config.items() if k not in _OF_ONE_RUN} | {"told": told}
+        if "selection" in same:
+            same["selection"] = {**same["selection"], "seed": None}  # follows that of the run
+        key = json.dumps(same, sort_keys=True)
+        group = groups.setdefault(key, Group(" ".join(told) or folder.name))
+        metrics = _read(folder / "metrics.json", json.load)
+        if metrics is None or "test" not in metrics:
+            group.num_failed += 1
+            continue
+        group.metrics.append(metrics)
+        rows = (folder / "test_documents.jsonl").read_text(encoding="utf-8").splitlines()
+        group.documents.append({row["id"]: row for row in map(json.loads, rows)})
+    tasks = {metrics["test"]["task"] for group in groups.values() for metrics in group.metrics}
+    if len(tasks) > 1:
+        raise ConfigError(f"runs of different tasks cannot be compared: {', '.join(sorted(tasks))}")
+    return list(groups.values())
+
+
+def _overrides(folder: Path) -> list[str]:
+    return _read(folder / ".hydra" / "overrides.yaml", yaml.safe_load) or []
+
+
+def _read(path: Path, load: Any) -> Any:
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8") as file:
+        return load(file)
+
+
+def compare(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """One row a group; scores are compared with those of the first that has any.
+
+    ``difference`` has a 95 % interval from ``low`` to ``high``: a paired bootstrap over the test documents, the same
+    documents on both sides, all seeds of a group together.
+    """
+    first = next((group for group in groups if group.metrics), None)
+    rows = []
+    for group in groups:
+        scores = [metrics["test"]["score"] for metrics in group.metrics]
+        seconds = group.mean("speed", "test_seconds")
+        num_tokens = group.mean("test", "num_tokens")
+        row: dict[str, Any] = dict.fromkeys(_COLUMNS)
+        row |= {
+            "run": group.name,
+            "seeds": len(scores),
+            "failed": group.num_failed,
+            "score": fmean(scores) if scores else None,
+            "sd": stdev(scores) if len(scores) > 1 else None,
+            "tokens_per_second": num_tokens / seconds if num_tokens and seconds else None,
+            "train_seconds": group.mean("speed", "train_seconds"),
+            "memory_mb": group.mean("speed", "peak_memory_mb"),
+        }
+        if scores and first is not None and group is not first:
+            row |= dict(zip(("difference", "low", "high"), paired_bootstrap(first, group), strict=True))
+        rows.append(row)
+    return rows
+
+
+def paired_bootstrap(first: Group, other: Group, seed: int = 0) -> tuple[float, float, float]:
+    """Difference of two scores and its 95 % interval.
+
+    **Source:** Efron and Tibshirani (1993), percentile interval; paired as in Koehn (2004).
+    """
+    shared = sorted(set.intersection(*(set(run) for group in (first, other) for run in group.documents)))
+    sides = [_columns(group, shared) for group in (first, other)]
+    draws = np.random.default_rng(seed).integers(len(shared), size=(_NUM_DRAWS, len(shared)))
+    drawn = [_score(side[draws]) for side in sides]
+    low, high = np.percentile(drawn[1] - drawn[0], (2.5, 97.5))
+    told = [_score(side[None]) for side in sides]
+    return float(told[1][0] - told[0][0]), float(low), float(high)
+
+
+def _columns(group: Group, ids: Sequence[str]) -> np.ndarray:
+    """What scores are made of, for each document. *Shape:* (num_documents, num_seeds, 2 or 3)."""
+    names = ("num_correct", "num_predicted", "num_gold")
+    if ids and "num_gold" not in group.documents[0][ids[0]]:
+        names = ("gold", "predicted")  # type: ignore[assignment]
+    return np.array([[[run[one][name] for name in names] for run in group.documents] for one in ids], dtype=float)
+
+
+def _score(rows: np.ndarray) -> np.ndarray:
+    """F1, which is the accuracy of single labels, or R2: the mean over seeds. *Shape:* (..., N, S, C) to (...,)."""
+    if rows.shape[-1] == 3:
+        correct, predicted, gold = np.moveaxis(rows.sum(axis=-3), -1, 0)
+        return (2 * correct / np.maximum(predicted + gold, 1)).mean(axis=-1)
+    gold, predicted = rows[..., 0], rows[..., 1]
+    spread = ((gold - gold.mean(axis=-2, keepdims=True)) ** 2).sum(axis=-2)
+    return (1 - ((predicted - gold) ** 2).sum(axis=-2) / np.maximum(spread, 1e-12)).mean(axis=-1)
+
+
+def pareto_front(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Rows that no other beats in both score and speed."""
+    points = [(row["score"], row["tokens_per_second"]) for row in rows]
+    told = [i for i, point in enumerate(points) if None not in point]
+    return [i for i in told if not any(_beats(points[j], points[i]) for j in told)]
+
+
+def _beats(one: tuple, other: tuple) -> bool:
+    return one[0] >= other[0] and one[1] >= other[1] and one != other
+
+
+def score_name(groups: Sequence[Group]) -> str:
+    """Name of the score of these runs."""
+    task = next((metrics["test"]["task"] for group in groups for metrics in group.metrics), "ner")
+    return SCORE_NAMES.get(task, "strict F1")
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    def number(value: float | None, form: str) -> str:
+        return "" if value is None else format(value, form)
+
+    score = number(row["score"], ".4f") or "failed"
+    spread = "" if row["sd"] is None else f" ± {row['sd']:.4f}"
+    change = "" if row["difference"] is None else f"{row['difference']:+.4f} ({row['low']:+.3f} to {row['high']:+.3f})"
+    seeds = str(row["seeds"]) + (f" ({row['failed']} failed)" if row["failed"] and row["seeds"] else "")
+    numbers = [number(row[name], ",.0f") for name in _SPEED]
+    return [row["run"], seeds, score + spread, change, *numbers]
+
+
+def _headings(name: str) -> list[str]:
+    return ["run", "seeds", name, "difference (95 %)", "text tokens/s", "training s", "peak MB"]
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], name: str, console: Console) -> None:
+    """Print the comparison."""
+    table = Table(title=f"Test scores: {name}", title_justify="left")
+    for place, heading in enumerate(_headings(name)):
+        table.add_column(heading, justify="left" if place == 0 else "right")
+    for row in rows:
+        table.add_row(*map(Text, _cells(row)))
+    console.print(table)
+
+
+def write_files(rows: Sequence[Mapping[str, Any]], name: str, folder: Path) -> Iterator[str]:
+    """Write ``compare.csv``, ``compare.md`` and ``compare.png``, and say where."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "compare.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, (*_COLUMNS, "failed"))
+        writer.writeheader()
+        writer.writerows(rows)
+    lines = [_headings(name), ["---"] * 7, *map(_cells, rows)]
+    text = "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+    (folder / "compare.md").write_text(text, encoding="utf-8")
+    yield f"The table is in {folder / 'compare.csv'} and {folder / 'compare.md'}"
+    try:
+        draw(rows, name, folder / "compare.png")
+        yield f"The figure is {folder / 'compare.png'}"
+    except MissingExtra as error:
+        yield f"There is no figure: {error}"
+
+
+def draw(rows: Sequence[Mapping[str, Any]], name: str, path: Path) -> None:
+    """Draw score against speed; the size of a bubble is the peak of memory, the line the Pareto front."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("matplotlib", "figures", "the figure") from error
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    told = [row for row in rows if row["score"] is not None and row["tokens_per_second"] is not None]
+    largest = max((row["memory_mb"] or 0 for row in told), default=0) or 1
+    for row in told:
+        x, y = row["tokens_per_second"], row["score"]
+        axes.scatter(x, y, s=40 + 900 * (row["memory_mb"] or 0) / largest, alpha=0.45)
+        axes.errorbar(x, y, yerr=row["sd"] or 0, color="0.3", capsize=3, linewidth=1)
+        memory = "" if row["memory_mb"] is None else f"\n{row['memory_mb']:,.0f} MB"
+        axes.annotate(row["run"] + memory, (x, y), xytext=(9, 9), textcoords="offset points", fontsize=8)
+    front = sorted((told[i]["tokens_per_second"], told[i]["score"]) for i in pareto_front(told))
+    axes.plot(*zip(*front, strict=True), "--", color="0.4", linewidth=1, zorder=0) if front else None
+    axes.set(xlabel="text tokens per second (test)", ylabel=name, title="Score against speed; bubble: peak memory")
+    if len(told) > 1:
+        axes.set_xscale("log")
+    axes.margins(0.25)
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=150)
+
+
+def compare_command(options: Namespace) -> None:
+    """Compare runs on the console, and in files where asked."""
+    groups = read_groups(run_folders(options.runs))
+    rows, name = compare(groups), score_name(groups)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDTH)
+    print_table(rows, name, console)
+    if options.output is not None:
+        for line in write_files(rows, name, Path(options.output)):
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+class CompareRuns(Callback):
+    """Ends a multirun with the comparison of its runs."""
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:  # noqa: ARG002
+        """Compare what the sweep's folder holds."""
+        folder = config.hydra.sweep.dir
+        try:
+            compare_command(Namespace(runs=[folder], output=folder))
+        except ConfigError as error:
+            Console().print(f"The runs cannot be compared: {error}", soft_wrap=True, highlight=False, markup=False)
