@@ -1,5 +1,6 @@
 """Where the time of a training step goes."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from longdoc.training.layers import encoder_layers
 
 PARTS = ("attention", "projections", "feed-forward", "data", "optimiser", "rest")
 _STEP = "longdoc step"
+_ACTIVATIONS = ("aten::gelu", "aten::silu", "aten::relu")
 _BACKWARD = "autograd::engine::evaluate_function"
 
 
@@ -91,6 +93,7 @@ class StepProfiler(Profiler):
 
     def _begin(self) -> None:
         self._mark_modules()
+        os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else it prints two lines a step
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
         self._session = profile(activities=activities, acc_events=True)
         self._session.start()
@@ -182,7 +185,9 @@ def _times(events: list[FunctionEvent]) -> Counter[str]:
             part = event.name
         elif event.name.startswith(_BACKWARD):
             part = forward.get(event.sequence_nr, "rest")
-        elif event.sequence_nr >= 0 and event.scope != 1:
+        elif event.name in _ACTIVATIONS and part == "rest":
+            part = "feed-forward"
+        if event.sequence_nr >= 0 and event.scope == 0 and not event.name.startswith(_BACKWARD):
             forward[event.sequence_nr] = part
         parts[id(event)] = part
         waits = not on_device or part == "data"
