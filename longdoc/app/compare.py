@@ -258,9 +258,9 @@ def draw(rows: Sequence[Mapping[str, Any]], name: str, path: Path) -> None:
     front = sorted((told[i]["tokens_per_second"], told[i]["score"]) for i in pareto_front(told))
     axes.plot(*zip(*front, strict=True), "--", color="0.4", linewidth=1, zorder=0) if front else None
     axes.set(xlabel="text tokens per second (test)", ylabel=name, title="Score against speed; bubble: peak memory")
-    if len(told) > 1:
-        axes.set_xscale("log")
     axes.margins(0.25)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.grid(alpha=0.3)
     figure.savefig(path, dpi=150)
 
