@@ -52,6 +52,7 @@ KEYS = (
     "logger",
     "test_size_tokens",
     "seed",
+    "resume",
     "output_dir",
 )
 

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from longdoc.app.hints import hints
 from longdoc.app.recipes import config_folder, register_recipes
+from longdoc.app.resume import resumed_arguments
 from longdoc.errors import ConfigError, DataError, MissingExtra
 
 _OURS = (ConfigError, DataError, MissingExtra)
@@ -25,6 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run Hydra on the command line, or on the given arguments."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     OmegaConf.register_new_resolver("longdoc_recipe", lambda name: name or "defaults", replace=True)
+    try:
+        arguments = resumed_arguments(arguments)
+    except ConfigError as error:
+        sys.exit(f"ConfigError: {error}")
     broken = register_recipes()
     for name in _chosen_recipes(arguments):
         if name in broken:
@@ -33,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         hydra.main(version_base="1.3", config_path=str(config_folder("conf")), config_name="config")(_task)()
     except SystemExit as stop:
-        if stop.code:
+        if stop.code == 1:
             for hint in hints(arguments):
                 print(hint, file=sys.stderr)
         raise

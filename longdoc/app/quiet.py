@@ -15,6 +15,7 @@ _WARNINGS = (
     r".*Checkpoint directory .* exists and is not empty.*",
     r".*number of training batches .* is smaller than the logging interval.*",
     r".*Experiment logs directory .* exists and is not empty.*",
+    r".*recommended to use .self.log\(.*sync_dist=True.*",
     r".*isinstance\(treespec, LeafSpec\). is deprecated.*",
 )
 

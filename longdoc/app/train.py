@@ -14,10 +14,12 @@ from rich.console import Console
 
 from longdoc.app.baselines import baseline_lines, baselines
 from longdoc.app.build import Run, build, close, complete
+from longdoc.app.environment import environment
+from longdoc.app.processes import checkpoint_to_go_on, command_of_processes, is_first, orderly_end, write_json
 from longdoc.app.quiet import quieten
 from longdoc.app.report import count_lost, document_counts, evaluate, lost_line, print_report, speed_line
 from longdoc.app.targets import check_targets
-from longdoc.callbacks import ResultCollector, Throughput
+from longdoc.callbacks import ResultCollector, StepGuard, Throughput
 from longdoc.errors import ConfigError
 from longdoc.training.checkpoint import load
 from longdoc.training.ner import NERModule
@@ -25,9 +27,10 @@ from longdoc.training.ner import NERModule
 
 def run(config: DictConfig) -> float:
     """Run a composed configuration; returns the best dev score, for sweepers."""
-    choices = HydraConfig.get().runtime.choices if HydraConfig.initialized() else {}
+    choices = HydraConfig.get().runtime.choices
     plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    return train(plain, {name: choices.get(name) for name in ("recipe", "strategy")})["dev"]["best_score"]
+    with command_of_processes():
+        return train(plain, {name: choices.get(name) for name in ("recipe", "strategy")})["dev"]["best_score"]
 
 
 def train(config: dict[str, Any], choices: dict[str, str | None] | None = None) -> dict[str, Any]:
@@ -43,23 +46,29 @@ def train(config: dict[str, Any], choices: dict[str, str | None] | None = None) 
     check_targets(config)
     config = complete(config)
     output = Path(config["output_dir"])
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")
-    with quieten():
+    if config["resume"] is not None and Path(config["resume"]).resolve() != output.resolve():
+        raise ConfigError(f"resume={config['resume']}: a run goes on in its own folder, got output_dir={output}")
+    if is_first():
+        output.mkdir(parents=True, exist_ok=True)
+        settings = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+        (output / "config.yaml").write_text(settings, encoding="utf-8")
+        write_json(output / "environment.json", environment(config["seed"]))
+    with quieten(), orderly_end():
         L.seed_everything(config["seed"], workers=True, verbose=False)
         parts = build(config)
         try:
             metrics = {**(choices or {}), "seed": config["seed"], **fit_and_test(config, parts)}
         finally:
             close(parts.loggers)
-    (output / "metrics.json").write_text(json.dumps(metrics, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    Console().print(f"Everything is in {output}", soft_wrap=True, highlight=False, markup=False)
+    if is_first():
+        write_json(output / "metrics.json", metrics)
+        Console().print(f"Everything is in {output}", soft_wrap=True, highlight=False, markup=False)
     return metrics
 
 
 def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
     """Fit, then test the checkpoint that was best on dev, and print the report."""
-    console = Console()
+    console = Console(quiet=not is_first())
     collector = ResultCollector()
     trainer: L.Trainer = instantiate(
         config["trainer"],
@@ -69,14 +78,18 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
         _convert_="object",
     )
     _check_validates(trainer)
+    parts.datamodule.prepare_data()  # before Lightning starts processes that would wait for it
+    go_on = config["resume"] and checkpoint_to_go_on(Path(config["output_dir"]), trainer, parts.datamodule)
     for logger in trainer.loggers:
         logger.log_hyperparams(config)
     console.print(_introduction(parts), soft_wrap=True, highlight=False, markup=False)
-    trainer.fit(parts.module, datamodule=parts.datamodule)
+    trainer.fit(parts.module, datamodule=parts.datamodule, ckpt_path=go_on)
     best_path, best_score = _best_checkpoint(parts)
     metrics: dict[str, Any] = {"task": config["task"], "dev": {"best_score": best_score}, "train": _of_training(parts)}
     if parts.datamodule.splits.get("test"):
         metrics["test"] = _test(config, parts, trainer, collector, best_path)
+        if not is_first():
+            return metrics
         print_report(metrics["test"], "test", console)
         metrics["baselines"] = baselines(parts.module, parts.datamodule, parts.module.preprocessor)
         for line in baseline_lines(metrics["baselines"]):
@@ -85,6 +98,9 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
         console.print("There is no test split, so nothing was tested")
     if "lost" in metrics["train"]:
         console.print(lost_line(metrics["train"]["lost"], metrics["train"]["num_gold"], "train"), soft_wrap=True)
+    guards = [callback for callback in parts.callbacks.values() if isinstance(callback, StepGuard)]
+    if guards:
+        metrics["train"]["num_skipped_steps"] = guards[0].num_skipped
     clocks = [callback for callback in parts.callbacks.values() if isinstance(callback, Throughput)]
     if clocks:
         metrics["speed"] = clocks[0].summary()
@@ -102,6 +118,8 @@ def _test(
         tested.resize_windows(config["test_size_tokens"])
         datamodule = datamodule.encoded_by(tested.preprocessor)
     trainer.test(tested, datamodule=datamodule, verbose=False)
+    if not is_first():
+        return {}
     lengths = {e.document.id: e.num_document_tokens for e in datamodule.encoded("test")}
     rows = [json.dumps(row, ensure_ascii=False) + "\n" for row in document_counts(collector.results)]
     (Path(config["output_dir"]) / "test_documents.jsonl").write_text("".join(rows), encoding="utf-8")

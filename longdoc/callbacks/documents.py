@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import lightning as L
+from torch import distributed
 
 from longdoc.errors import ConfigError
 from longdoc.text.results import ClassificationResult, Result
@@ -19,6 +20,15 @@ def document_results(outputs: Any, who: str) -> Sequence[Result]:
         f"{who}: expected test_step and predict_step to return a list of DocumentResult or ClassificationResult, got "
         f"{type(outputs).__name__}"
     )
+
+
+def of_all_processes(results: Sequence[Result], trainer: L.Trainer) -> Sequence[Result]:
+    """Bring together what all processes say in one step, in the order in which the documents were dealt out."""
+    if trainer.world_size == 1:
+        return results
+    gathered: list[Any] = [None] * trainer.world_size
+    distributed.all_gather_object(gathered, list(results))
+    return [result for of_one in gathered for result in of_one]
 
 
 def prediction_line(result: Result) -> str:
@@ -48,7 +58,7 @@ def _class_row(result: ClassificationResult) -> dict[str, Any]:
 
 
 class PredictionWriter(L.Callback):
-    """Writes one JSON line for each document that is tested or predicted, as it comes.
+    """Writes one JSON line for each document that is tested or predicted, as it comes; one process writes for all.
 
     Args:
         path: The file; it is written anew each time.
@@ -58,14 +68,16 @@ class PredictionWriter(L.Callback):
         self.path = Path(path)
         self._file: IO[str] | None = None
 
-    def _open(self) -> None:
+    def _open(self, trainer: L.Trainer) -> None:
+        if not trainer.is_global_zero:
+            return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("w", encoding="utf-8")
 
-    def _write(self, outputs: Any) -> None:
-        assert self._file is not None
-        for result in document_results(outputs, "PredictionWriter"):
-            self._file.write(prediction_line(result) + "\n")
+    def _write(self, outputs: Any, trainer: L.Trainer) -> None:
+        results = of_all_processes(document_results(outputs, "PredictionWriter"), trainer)
+        if self._file is not None:
+            self._file.writelines(prediction_line(result) + "\n" for result in results)
 
     def _close(self) -> None:
         if self._file is not None:
@@ -74,19 +86,19 @@ class PredictionWriter(L.Callback):
 
     def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Begin the file."""
-        self._open()
+        self._open(trainer)
 
     def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Begin the file."""
-        self._open()
+        self._open(trainer)
 
     def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
         """Write the documents of a batch."""
-        self._write(outputs)
+        self._write(outputs, trainer)
 
     def on_predict_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
         """Write the documents of a batch."""
-        self._write(outputs)
+        self._write(outputs, trainer)
 
     def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Close the file."""
@@ -102,15 +114,19 @@ class PredictionWriter(L.Callback):
 
 
 class ResultCollector(L.Callback):
-    """Keeps the results of the latest test run in ``results``."""
+    """Keeps the results of the latest test run in ``results``: those of all processes, each document once."""
 
     def __init__(self) -> None:
         self.results: list[Any] = []
+        self._ids: set[str] = set()
 
     def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Forget the run before."""
-        self.results = []
+        self.results, self._ids = [], set()
 
     def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
         """Keep the documents of a batch."""
-        self.results.extend(document_results(outputs, "ResultCollector"))
+        for result in of_all_processes(document_results(outputs, "ResultCollector"), trainer):
+            if result.id not in self._ids:
+                self._ids.add(result.id)
+                self.results.append(result)

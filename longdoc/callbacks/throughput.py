@@ -73,9 +73,11 @@ class Throughput(L.Callback):
     def _stop(self) -> float:
         return time.perf_counter() - self._since
 
-    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Begin anew."""
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Begin anew; a run that goes on in the middle of an epoch does not start it."""
         self.train_tokens, self.train_seconds = 0, 0.0
+        self._epoch_start = (0, 0.0)
+        self._start()
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Start the clock."""
@@ -103,6 +105,10 @@ class Throughput(L.Callback):
             "train/tokens_per_second", tokens / max(seconds, 1e-9), reduce_fx="sum", sync_dist=trainer.world_size > 1
         )
 
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Count what all processes have trained."""
+        self.train_tokens = _of_all_processes(self.train_tokens, trainer)
+
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Note the peak of memory."""
         self.peak_memory_bytes = peak_memory_bytes(pl_module.device)
@@ -117,13 +123,18 @@ class Throughput(L.Callback):
         self.test_tokens += sum(result.num_tokens for result in document_results(outputs, "Throughput"))
 
     def on_test_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Stop the clock."""
+        """Stop the clock, and count what all processes have tested."""
         self.test_seconds = self._stop()
+        self.test_tokens = _of_all_processes(self.test_tokens, trainer)
 
     def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Note the peak of memory."""
         peak = peak_memory_bytes(pl_module.device)
         self.peak_memory_bytes = peak if self.peak_memory_bytes is None else max(self.peak_memory_bytes, peak or 0)
+
+
+def _of_all_processes(tokens: int, trainer: L.Trainer) -> int:
+    return int(trainer.strategy.reduce(torch.tensor(tokens, device=trainer.strategy.root_device), reduce_op="sum"))
 
 
 def _rate(tokens: int, seconds: float) -> float | None:

@@ -19,6 +19,7 @@ from longdoc.training.sampler import TokenBudgetSampler, TrainLoader, fill_batch
 from longdoc.training.store import (
     DocumentTable,
     EncodedTable,
+    content_digest,
     content_key,
     default_cache_dir,
     store_documents,
@@ -195,13 +196,48 @@ class DocumentDataModule(L.LightningDataModule):
             self._resumed = None
         return self._train_loader
 
+    def fingerprint(self, num_ranks: int, accumulate: int) -> dict[str, Any]:
+        """All that decides which batches are trained, by the name to call it when it has changed."""
+        prepared = self.preprocessor.state()
+        return {
+            "training documents": self.encoded("train").documents.key,
+            "dev documents": self.encoded("dev").documents.key,
+            "labels": prepared["tags"],
+            "windows": prepared["windower"],
+            "selection": prepared["selection"],
+            "tokenizer": content_digest(prepared["tokenizer"]),
+            "encoded documents": self.encoded("train").key,
+            "data.max_tokens_per_batch": self.max_tokens_per_batch,
+            "data.count_overlap": self.count_overlap,
+            "seed": self.seed,
+            "number of processes": num_ranks,
+            "trainer.accumulate_grad_batches": accumulate,
+        }
+
+    def check_unchanged(self, then: dict[str, Any], num_ranks: int, accumulate: int) -> None:
+        """Refuse to go on with other batches than those of the ``fingerprint`` that a run was started with."""
+        now = self.fingerprint(num_ranks, accumulate)
+        changed = [name for name in now if now[name] != then.get(name)]
+        if changed:
+            named = "; ".join(
+                name if isinstance(now[name], str) else f"{name}: {then.get(name)}, now {now[name]}" for name in changed
+            )
+            raise ConfigError(f"the run cannot go on, this has changed since it was started: {named}; start a new one")
+
     def state_dict(self) -> dict[str, Any]:
-        """Where training stands, for checkpoints."""
-        return {} if self._train_loader is None else {"train": self._train_loader.state_dict()}
+        """Where training stands, and in what."""
+        if self.trainer is None or self._train_loader is None:
+            return {}
+        fingerprint = self.fingerprint(self.trainer.world_size, self.trainer.accumulate_grad_batches)
+        return {"train": self._train_loader.state_dict(), "fingerprint": fingerprint}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on there. Lightning asks loaders itself, but not those that it made to count the steps."""
-        self._resumed = state_dict["train"]
+        if self.trainer is not None and self.trainer.state.fn == "fit":
+            self.check_unchanged(
+                state_dict["fingerprint"], self.trainer.world_size, self.trainer.accumulate_grad_batches
+            )
+            self._resumed = state_dict["train"]
 
     def val_dataloader(self) -> DataLoader:
         """Whole documents of the dev split."""

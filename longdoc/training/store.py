@@ -29,7 +29,6 @@ from datasets import (
     is_progress_bar_enabled,
 )
 from datasets.exceptions import DatasetGenerationError
-from torch import Tensor
 
 from longdoc.errors import DataError
 from longdoc.text.alignment import LostSpan
@@ -140,10 +139,12 @@ class EncodedTable(Sequence[EncodedDocument]):
     Args:
         documents: What they were made of, in the same order.
         table: With ``ENCODED_FEATURES``.
+        key: Names the content.
     """
 
-    def __init__(self, documents: DocumentTable, table: Dataset) -> None:
+    def __init__(self, documents: DocumentTable, table: Dataset, key: str) -> None:
         self.documents = documents
+        self.key = key
         self._table = table.with_format("arrow")
 
     def __len__(self) -> int:
@@ -265,8 +266,7 @@ def store_encoded(
         cache_dir: Folder of the cache.
         num_proc: Processes that encode.
     """
-    state = json.dumps(preprocessor.state(), sort_keys=True, default=_digest)
-    key = hashlib.blake2b(f"{documents.key}\0{state}\0{code_version()}".encode(), digest_size=16).hexdigest()
+    key = content_digest([documents.key, preprocessor.state(), code_version()])
 
     def write(folder: Path) -> Dataset:
         if len(documents) == 0:
@@ -284,11 +284,13 @@ def store_encoded(
             desc="encode",
         )
 
-    return EncodedTable(documents, _cached(cache_dir / f"encoded-{key}", write))
+    return EncodedTable(documents, _cached(cache_dir / f"encoded-{key}", write), key)
 
 
-def _digest(tensor: Tensor) -> str:
-    return hashlib.blake2b(tensor.numpy().tobytes(), digest_size=16).hexdigest()
+def content_digest(content: Any) -> str:
+    """A hash of plain containers and tensors."""
+    text = json.dumps(content, sort_keys=True, default=lambda tensor: tensor.numpy().tobytes().hex())
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 class _EncodeRow:

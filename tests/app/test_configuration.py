@@ -18,7 +18,7 @@ CONF = config_folder("conf")
 CHOICES = sorted(
     path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml") if path.parent != CONF
 )
-NEEDS_A_DEVICE = {"trainer/gpu"}
+NEEDS_A_DEVICE = {"trainer/gpu", "trainer/ddp", "trainer/fsdp"}
 # Choices that are put on top of the default one.
 ADDED = {"callbacks/early_stopping", "callbacks/ema", "callbacks/unfreezing"}
 # Presets differ from the constructor's defaults on purpose; a learning rate of null follows the encoder.

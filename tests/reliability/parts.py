@@ -63,8 +63,8 @@ class Watch(L.Callback):
         signal: What the process sends to itself.
     """
 
-    def __init__(self, path: Path, stop_after: int | None = None, where: str = "train", signal: int = 15) -> None:
-        self.path = path
+    def __init__(self, path: Path | str, stop_after: int | None = None, where: str = "train", signal: int = 15) -> None:
+        self.path = Path(path)
         self.stop_after = stop_after
         self.where = where
         self.signal = signal

@@ -1,0 +1,94 @@
+"""The processes that train together: which of them writes, how they are started, and how they end."""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from hydra.core.hydra_config import HydraConfig
+from lightning.pytorch.utilities import rank_zero_only
+from torch import distributed
+
+from longdoc.app.resume import quoted
+from longdoc.callbacks.guard import memory_advice
+from longdoc.callbacks.last import last_checkpoints
+from longdoc.callbacks.signals import STOP
+from longdoc.errors import ConfigError
+from longdoc.training.checkpoint_io import read_checkpoint
+from longdoc.training.data import DocumentDataModule
+
+log = logging.getLogger(__name__)
+
+# What Lightning leaves in the environment for the processes of one job, and the next job must not find.
+_OF_ONE_JOB = {"LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PL_GLOBAL_SEED"}
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes and prints for all."""
+    return getattr(rank_zero_only, "rank", 0) == 0
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a file for people and programs."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def command_of_processes() -> Iterator[None]:
+    """Let the processes that Lightning starts run this job, in its folder, and not a whole sweep again."""
+    hydra, argv, environment = HydraConfig.instance(), sys.argv, set(os.environ)
+    kept, of_job = hydra.cfg, HydraConfig.get()
+    folder = f"hydra.run.dir={quoted(of_job.runtime.output_dir)}"
+    command = argv[:1] if Path(argv[0]).stem not in ("longdoc", "cli") else [argv[0], "train"]
+    sys.argv = [*command, *of_job.overrides.task, folder, "hydra.output_subdir=null", "hydra.job.name=train_process"]
+    hydra.cfg = None  # else Lightning adds words of its own
+    try:
+        yield
+    finally:
+        hydra.cfg, sys.argv = kept, argv
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+        for name in _OF_ONE_JOB - environment:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def orderly_end() -> Iterator[None]:
+    """End on SIGTERM and SIGINT: at once while nothing is trained, else when training says so; explain lack of memory.
+
+    A process that another one has started does not end alone.
+    """
+    STOP.listen(at_once=is_first())
+    try:
+        yield
+        if STOP.number:
+            raise SystemExit(128 + STOP.number)
+    except RuntimeError as error:
+        advice = memory_advice(error)
+        if advice is None:
+            raise
+        raise ConfigError(advice) from error
+    finally:
+        STOP.release()
+
+
+def checkpoint_to_go_on(run: Path, trainer: L.Trainer, datamodule: DocumentDataModule) -> Path:
+    """Find the newest checkpoint of a run that is whole, and see that it fits what is trained now."""
+    for path in last_checkpoints(run):
+        try:
+            content = read_checkpoint(path)
+        except ConfigError as error:
+            log.warning("%s; the one before it is used", error)
+            continue
+        then = content[type(datamodule).__qualname__]["fingerprint"]
+        datamodule.check_unchanged(then, trainer.world_size, trainer.accumulate_grad_batches)
+        if is_first():
+            for table in run.glob("*/metrics.csv"):  # else the logger deletes it
+                table.rename(table.with_name(f"metrics-to-step-{content['global_step']}.csv"))
+        return path
+    raise ConfigError(f"resume={run}: expected a whole checkpoint to go on from in it, last-STEP.ckpt")
