@@ -7,6 +7,7 @@ import logging
 import random
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -65,7 +66,8 @@ class SentenceScorer:
         """Score sentences: the largest distance of an output from its prior. *Shape:* (num_sentences,)."""
         if not sentences:
             return np.zeros(0)
-        outputs = self.network([_buckets(sentence) for sentence in sentences])
+        with _one_thread():
+            outputs = self.network([_buckets(sentence) for sentence in sentences])
         outputs = outputs.sigmoid() if self.is_probability else outputs
         # Rounded, so that the last bits, which differ between machines, decide nothing.
         return (outputs - self.prior).abs().amax(dim=1).double().numpy().round(_DECIMALS)
@@ -78,8 +80,9 @@ class SentenceScorer:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "SentenceScorer":
         """Build the scorer that ``state`` came from."""
-        network = _Network(len(state["prior"]))
-        network.load_state_dict(state["weights"])
+        with _one_thread():
+            network = _Network(len(state["prior"]))
+            network.load_state_dict(state["weights"])
         return cls(network, state["prior"], state["is_probability"])
 
     def __reduce__(self) -> tuple:
@@ -153,7 +156,7 @@ def train_network(
         lr: Rate of Adam.
     """
     loss_of = nn.BCEWithLogitsLoss() if is_probability else nn.MSELoss()
-    with torch.random.fork_rng(devices=[]):
+    with _one_thread(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         network = _Network(targets.shape[1])
         optimizer = torch.optim.Adam(network.parameters(), lr=lr, fused=True)
@@ -164,6 +167,17 @@ def train_network(
                 loss.backward()
                 optimizer.step()
     return network
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute on one thread: the same on every machine, and in a forked process, which has no pool of threads."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
 
 
 def _examples(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from longdoc.errors import DataError
 from longdoc.models.sentence_scorer import build_sentence_scorer
@@ -86,6 +87,22 @@ def test_selected_sentences_come_back_as_they_were(tmp_path, method):
     assert all(same(found, preprocessor(document)) for found, document in zip(encoded, documents, strict=True))
     assert {item.reason for document in encoded for item in document.lost} == {"not_selected"}
     assert encoded[-1].num_document_tokens > len(encoded[-1].token_ids)
+
+
+def test_several_processes_select_the_same(tmp_path):
+    documents = store_documents(little.corpus()["train"], tmp_path, "key")
+    scorer = build_sentence_scorer(documents, "ner", splitter="line")
+    selection = Selection("cnn", budget_ratio=0.4, splitter="line")
+    preprocessor = dataclasses.replace(little.preprocessor(), selection=selection, scorer=scorer)
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        torch.ones(1_000_000).add_(1)  # a forked process has the locks of these threads, but not the threads
+        shared = list(store_encoded(documents, preprocessor, tmp_path / "two", num_proc=2))
+    finally:
+        torch.set_num_threads(num_threads)
+    alone = list(store_encoded(documents, preprocessor, tmp_path / "one"))
+    assert all(same(*pair) for pair in zip(alone, shared, strict=True))
 
 
 def test_what_changes_the_result_changes_the_table(tmp_path, monkeypatch):
