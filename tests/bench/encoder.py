@@ -42,13 +42,13 @@ def main() -> None:
     parser.add_argument("--data", required=True, type=Path, help="folder with train.jsonl and test.jsonl")
     parser.add_argument("--model", required=True, help="encoder, by name or folder")
     parser.add_argument("--tagger", help="folder of a Hugging Face token classifier for the second table")
-    parser.add_argument("--batches", type=int, default=8, help="training steps a row")
+    parser.add_argument("--batches", type=int, default=8, help="training steps a row; 0 leaves training out")
     parser.add_argument("--documents", type=int, default=4, help="test documents a row")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     documents = list(read(arguments.data / "train.jsonl"))
-    for name, cut in (("paragraphs", paragraphs), ("windows of 512", windows)):
+    for name, cut in (("paragraphs", paragraphs), ("windows of 512", windows)) if arguments.batches else ():
         Console().print(training_table(name, cut, documents, arguments.model, arguments.batches))
     if arguments.tagger:
         test = list(read(arguments.data / "test.jsonl"))
