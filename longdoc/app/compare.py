@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -288,3 +289,5 @@ class CompareRuns(Callback):
             compare_command(Namespace(runs=[folder], output=folder))
         except ConfigError as error:
             Console().print(f"The runs cannot be compared: {error}", soft_wrap=True, highlight=False, markup=False)
+        if not any(Path(folder).glob("*/metrics.json")):
+            sys.exit(1)  # not one of the jobs has come to its end

@@ -9,6 +9,7 @@ import pytest
 from hydra.utils import get_object
 
 from longdoc.app.build import build, complete, make
+from longdoc.app.hydra_app import PLUGINS, installed
 from longdoc.app.recipes import config_folder, recipe_files
 from longdoc.app.targets import check_targets
 from longdoc.errors import MissingExtra
@@ -19,6 +20,8 @@ CHOICES = sorted(
     path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml") if path.parent != CONF
 )
 NEEDS_A_DEVICE = {"trainer/gpu", "trainer/ddp", "trainer/fsdp"}
+# Groups whose files set keys of others.
+WITHOUT_KEY = {"strategy", "hparams_search", "launcher"}
 # Choices that are put on top of the default one.
 ADDED = {"callbacks/early_stopping", "callbacks/ema", "callbacks/unfreezing"}
 # Presets differ from the constructor's defaults on purpose; a learning rate of null follows the encoder.
@@ -37,6 +40,9 @@ DECIDED_ELSEWHERE = {("OptimizerConfig", "lr"), ("PredictionWriter", "path")}
 
 def override(choice: str) -> str:
     group, name = choice.split("/")
+    plugin = PLUGINS.get(f"{group}={name}")
+    if plugin is not None and not installed(plugin[0]):
+        pytest.skip(f"needs {plugin[0]}")
     return f"{group}=[default,{name}]" if choice in ADDED else f"{group}={name}"
 
 
@@ -66,7 +72,7 @@ def test_every_choice_composes_and_builds(choice: str, composed: Callable[..., d
 @pytest.mark.parametrize("choice", [c for c in CHOICES if c not in PRESETS])
 def test_yaml_shows_the_arguments_and_defaults_of_our_constructors(choice: str, composed: Callable[..., dict]) -> None:
     group = choice.split("/")[0]
-    for node in nodes(composed(override(choice))[group] if group != "strategy" else {}):
+    for node in nodes(composed(override(choice))[group] if group not in WITHOUT_KEY else {}):
         if not node["_target_"].startswith("longdoc."):
             continue
         built = get_object(node["_target_"])
