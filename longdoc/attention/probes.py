@@ -84,6 +84,48 @@ def attention_rows(
     return found
 
 
+def uniform_entropy(pattern: Pattern) -> float:
+    """Give the entropy that heads would have if all visible keys weighed the same, over all real tokens, in nats."""
+    total = 0.0
+    for length, marked in zip(pattern.lengths, pattern.global_positions, strict=True):
+        place = torch.arange(length)
+        left, right = (length if side is None else side for side in (pattern.left, pattern.right))
+        first, last = (place - left).clamp(min=0), (place + right).clamp(max=length - 1)
+        visible = last - first + 1
+        for position in marked:
+            visible += (position < first) | (position > last)
+        visible[list(marked)] = length
+        total += float(visible.double().log().sum())
+    return total / max(pattern.num_tokens, 1)
+
+
+def head_overlap(rows: Sequence[AttentionRow]) -> Tensor:
+    """Give the share of their attention that two heads spend on the same keys, mean over rows. *Shape:* (H, H)."""
+    shared = [torch.minimum(row.weights[:, None], row.weights[None]).sum(-1) for row in rows]
+    return torch.stack(shared).mean(0)
+
+
+@torch.no_grad()
+def largest_score(q: Tensor, k: Tensor, pattern: Pattern) -> float:
+    """Give the largest product of a query and a key, in size, before any factor; not finite where one is not.
+
+    Args:
+        q: Queries. *Shape:* (B, H, L, D).
+        k: Keys. *Shape:* (B, H, L, D).
+        pattern: Who may see whom; the edges of a window are taken with up to a tile beyond.
+    """
+    q_HTD, k_HTD, _ = _streams(q, k, pattern, None)
+    largest = torch.zeros((), device=q.device)
+    for start, band in _bands(pattern):
+        inside, marked = slice(start, start + band.length), list(band.global_positions)
+        q_segment, k_segment = q_HTD[:, inside], k_HTD[:, inside]
+        pairs = [(q_segment[:, t.queries], k_segment[:, t.keys]) for t in band.tiles(slice(None))]
+        pairs += [(q_segment, k_segment[:, marked]), (q_segment[:, marked], k_segment)] if marked else []
+        for queries, keys in pairs:
+            largest = torch.maximum(largest, (queries @ keys.mT).abs().amax())
+    return float(largest)
+
+
 def _streams(q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> tuple[Tensor, Tensor, float]:
     if k.shape[1] != q.shape[1]:
         k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)

@@ -22,7 +22,6 @@ from longdoc.attention.engine import BACKENDS, Backend
 from longdoc.attention.pattern import Control
 from longdoc.errors import ConfigError
 from longdoc.models.hf_positions import Positions, num_positions, position_ids, set_positions_
-from longdoc.models.hf_probes import active_record
 
 log = logging.getLogger(__name__)
 
@@ -279,9 +278,6 @@ def attention_forward(
     if position_bias is not None:
         raise ConfigError(f"{type(module).__name__}: a learned position bias is not supported; {_ADVICE}")
     pattern = longdoc_pattern if sliding_window is None else longdoc_pattern.narrowed(sliding_window - 1)
-    record = active_record()
-    if record is not None:
-        record.add(module, query, key, pattern, scaling)
     config: Any = getattr(module, "config", None)
     backend = "auto" if getattr(config, "longdoc", None) is None else settings_of(config).backend
     out = attend(query, key, value, pattern, scale=scaling, dropout=dropout, backend=backend)

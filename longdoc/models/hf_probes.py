@@ -1,85 +1,126 @@
-"""Attention measured in every layer of a Hugging Face encoder, while it runs as it is.
+"""What reaches a Hugging Face encoder and its attention, seen while it runs as it is.
 
-Shapes: B rows, L slots of a row, H heads, D width of a head.
+Shapes: B rows, L slots of a row, T real tokens, H heads, J heads of the keys, D width of a head.
 """
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from longdoc.attention.pattern import Pattern
-from longdoc.attention.probes import AttentionRow, attention_rows, head_entropy
+from longdoc.errors import ConfigError
 
-_active: ContextVar["AttentionRecord | None"] = ContextVar("longdoc_attention_record", default=None)
-
-
-class AttentionRecord:
-    """What `record_attention` collects.
-
-    Args:
-        model: The model that is measured; others that run meanwhile are not.
-        tokens: Tokens whose weights are kept, counted along the real tokens of each batch.
-    """
-
-    def __init__(self, model: PreTrainedModel, tokens: Sequence[int] = ()) -> None:
-        self.tokens = tuple(tokens)
-        self.rows: list[list[AttentionRow]] = []
-        self._modules = {id(module) for module in model.modules()}
-        self._num_layers = int(model.config.num_hidden_layers)
-        self._sums: list[Tensor] = []
-        self._counts: list[int] = []
-        self._calls = 0
-
-    @property
-    def entropy(self) -> list[Tensor]:
-        """Mean entropy of each head in each layer, over all tokens seen, in nats. *Shape:* (H,) for each layer."""
-        return [total / count for total, count in zip(self._sums, self._counts, strict=True)]
-
-    def add(self, module: nn.Module, q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> None:
-        """Measure one call of one layer; layers are told apart by the order of their calls.
-
-        Args:
-            module: The attention of the layer.
-            q: Queries. *Shape:* (B, H, L, D).
-            k: Keys. *Shape:* (B, H, L, D).
-            pattern: Who may see whom.
-            scale: Factor of the scores.
-        """
-        if id(module) not in self._modules:
-            return
-        layer = self._calls % self._num_layers
-        self._calls += 1
-        total = head_entropy(q, k, pattern, scale) * pattern.num_tokens
-        rows = attention_rows(q, k, pattern, self.tokens, scale)
-        if layer == len(self._sums):
-            self._sums.append(total)
-            self._counts.append(pattern.num_tokens)
-            self.rows.append(rows)
-        else:
-            self._sums[layer] += total
-            self._counts[layer] += pattern.num_tokens
-            self.rows[layer] = rows
+SeeAttention = Callable[[int, Tensor, Tensor, Pattern, float | None], None]
+"""Takes the layer, queries (B, H, L, D), keys (B, J, L, D), who may see whom, and the factor of the scores."""
 
 
 @contextmanager
-def record_attention(model: PreTrainedModel, tokens: Sequence[int] = ()) -> Iterator[AttentionRecord]:
-    """Measure the attention of every forward pass inside the block; run no backward pass with checkpointing in it.
+def watch_attention(model: PreTrainedModel, see: SeeAttention) -> Iterator[None]:
+    """Show the attention of each layer of a model, whatever computes it, in all forward passes inside the block.
+
+    Other models that run meanwhile are not shown. ``eager`` attention gives its result, but no weights, in the block.
 
     Args:
-        model: After `use_longdoc_attention`.
-        tokens: Tokens whose weights are kept for the last batch, counted along its real tokens.
+        model: Encoder, alone or under a head.
+        see: Called before each layer attends.
+
+    Raises:
+        ConfigError: The attention of this encoder cannot be reached.
     """
-    record = AttentionRecord(model, tokens)
-    token = _active.set(record)
+    base: Any = model.base_model
+    if not base._can_set_attn_implementation():
+        raise ConfigError(f"{type(base).__name__}: its attention does not go through AttentionInterface, so not seen")
+    mine = {id(module) for module in base.modules()}
+    name = base.config._attn_implementation
+    usual: Any = ALL_ATTENTION_FUNCTIONS["sdpa" if name == "eager" else name]
+    patterns: list[Pattern] = []
+    layer = 0
+
+    def begin(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        nonlocal layer
+        patterns[:], layer = [encoder_input(base, args, kwargs)[1]], 0
+
+    def attend(module: nn.Module, q: Tensor, k: Tensor, v: Tensor, mask: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal layer
+        if id(module) in mine and patterns:
+            if kwargs.get("position_bias") is not None:
+                raise ConfigError(f"{type(module).__name__}: attention with a learned position bias is not seen")
+            width = kwargs.get("sliding_window")
+            pattern = patterns[0] if width is None else patterns[0].narrowed(width - 1)
+            see(layer, q, k, pattern, kwargs.get("scaling"))
+            layer += 1
+        return usual(module, q, k, v, mask, *args, **kwargs)
+
+    replaced = ALL_ATTENTION_FUNCTIONS._local_mapping.get(name)
+    hook = base.register_forward_pre_hook(begin, with_kwargs=True)
+    ALL_ATTENTION_FUNCTIONS[name] = attend
     try:
-        yield record
+        yield
     finally:
-        _active.reset(token)
+        hook.remove()
+        if replaced is None:
+            del ALL_ATTENTION_FUNCTIONS[name]
+        else:
+            ALL_ATTENTION_FUNCTIONS[name] = replaced
 
 
-def active_record() -> AttentionRecord | None:
-    """Give the record of the innermost `record_attention` block."""
-    return _active.get()
+def watch_inputs(model: PreTrainedModel, see: Callable[[Tensor, Pattern], None]) -> RemovableHandle:
+    """Show the token ids that an encoder reads, (T,), and their segments, before each forward pass.
+
+    Args:
+        model: Encoder, alone or under a head.
+        see: Called before the encoder runs.
+
+    Returns:
+        Its ``remove`` ends it.
+    """
+    base: Any = model.base_model
+
+    def begin(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        ids, pattern = encoder_input(base, args, kwargs)
+        if ids is None:
+            raise ConfigError(f"{type(base).__name__}: expected input_ids, got {sorted(kwargs)}")
+        flat = ids.flatten()
+        see(flat if pattern.slots is None else flat[pattern.slots.to(flat.device)], pattern)
+
+    return base.register_forward_pre_hook(begin, with_kwargs=True)
+
+
+def encoder_input(
+    model: PreTrainedModel, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Tensor | None, Pattern]:
+    """Read token ids, None where there are none, and segments off the arguments of an encoder's forward pass."""
+    given = {**inspect.signature(model.forward).bind_partial(*args).arguments, **kwargs}
+    ids, pattern = given.get("input_ids"), given.get("longdoc_pattern")
+    if pattern is None:
+        mask = given.get("attention_mask")
+        if mask is None:
+            slots: Any = ids if ids is not None else given["inputs_embeds"]
+            mask = torch.ones(slots.shape[:2], dtype=torch.bool, device=slots.device)
+        pattern = Pattern.padded(mask)
+    return ids, pattern
+
+
+@torch.no_grad()
+def run_segments(model: PreTrainedModel, segments: Sequence[Sequence[int]]) -> None:
+    """Run an encoder over segments of token ids, without dropout, and leave it in the mode it was in."""
+    base: Any = model.base_model
+    training = [module for module in base.modules() if module.training]
+    rows = [torch.as_tensor(segment) for segment in segments]
+    pad = getattr(base.config, "pad_token_id", None) or 0
+    ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
+    mask = nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+    device = next(base.parameters()).device
+    base.eval()
+    try:
+        base(input_ids=ids.to(device), attention_mask=mask.to(device))
+    finally:
+        for module in training:
+            module.training = True

@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from longdoc.errors import ConfigError
-from longdoc.training.layers import encoder_layers
+from longdoc.models.hf_layers import encoder_layers
 
 PARTS = ("attention", "projections", "feed-forward", "data", "optimiser", "rest")
 _STEP = "longdoc step"

@@ -17,7 +17,6 @@ from longdoc.models.hf_attention import (
     use_longdoc_attention,
 )
 from longdoc.models.hf_positions import learned_positions, num_positions, set_positions_
-from longdoc.models.hf_probes import record_attention
 from tests.models.tiny import LIMIT, PACKABLE, VOCAB, tiny_encoder
 
 LEARNED = ("Bert", "Roberta", "DistilBert")
@@ -268,24 +267,3 @@ def test_silenced_positions_tell_nothing_apart():
     use_longdoc_attention(model, None, None, control="uniform")
     hidden = model(torch.full((1, 9), 7)).last_hidden_state[0]
     torch.testing.assert_close(hidden, hidden[:1].expand_as(hidden), rtol=1e-5, atol=1e-5)
-
-
-def test_record_attention_measures_and_changes_nothing():
-    model = use_longdoc_attention(tiny_encoder("Albert"), 4, 4)
-    ids, mask = padded_batch(model)
-    plain = model(ids, mask).last_hidden_state
-    with record_attention(model, tokens=[0, 20]) as record:
-        assert torch.equal(model(ids, mask).last_hidden_state, plain)
-        model(ids, mask)
-    assert len(record.entropy) == 2
-    assert all(entropy.shape == (3,) and (entropy > 0).all() for entropy in record.entropy)
-    assert [row.token for row in record.rows[1]] == [0, 20]
-    assert record.rows[0][1].keys.tolist() == [17, 18, 19, 20, 21, 22, 23, 24]
-    torch.testing.assert_close(record.rows[0][1].weights.sum(1), torch.ones(3))
-
-
-def test_record_attention_leaves_other_models_out():
-    one, other = (use_longdoc_attention(tiny_encoder("Bert"), 4, 4) for _ in range(2))
-    with record_attention(one) as record:
-        other(torch.ones(1, 5, dtype=torch.long))
-    assert record.entropy == []
