@@ -1,8 +1,28 @@
-"""The errors that longdoc raises on purpose."""
+"""The errors that longdoc raises on purpose, and the checks of settings that raise them."""
+
+from collections.abc import Sequence
 
 
 class ConfigError(ValueError):
     """A setting that cannot work: names the argument, what was expected, what came and what to do."""
+
+
+def check_integer(argument: str, value: object, least: int) -> None:
+    """Refuse a setting that is no integer from ``least`` on."""
+    if type(value) is not int or value < least:
+        raise ConfigError(f"{argument}={value!r}: expected an integer from {least}")
+
+
+def check_share(argument: str, value: object) -> None:
+    """Refuse a setting that is no number from 0 to below 1."""
+    if type(value) not in (int, float) or not 0 <= value < 1:  # type: ignore[operator]
+        raise ConfigError(f"{argument}={value!r}: expected a number from 0 to below 1")
+
+
+def check_choice(argument: str, value: object, choices: Sequence[object]) -> None:
+    """Refuse a setting that is none of the choices."""
+    if value not in choices:
+        raise ConfigError(f"{argument}={value!r}: expected one of {', '.join(map(str, choices))}")
 
 
 class DataError(ValueError):

@@ -1,5 +1,6 @@
 """What a result has to beat: a linear model, and a random choice of sentences at the same budget."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -7,13 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import make_pipeline
 
 from longdoc.text.classes import ClassScheme
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.selection import UNSPACED_LANGUAGES
-from longdoc.training.class_metrics import DEFAULT_THRESHOLD, class_scores
+from longdoc.training.class_metrics import class_scores, tuned_thresholds
 from longdoc.training.classification import DocumentClassificationModule
 from longdoc.training.data import DocumentDataModule
 from longdoc.training.module import DocumentModule
@@ -26,30 +25,38 @@ def linear_score(
 ) -> float:
     """Train a linear model on TF-IDF of words (of two to four signs where words are not spaced), and score it.
 
+    As in a model, the thresholds of several labels are tuned on dev.
+
     Args:
-        texts: Of ``train`` and ``test``.
+        texts: Of ``train``, ``dev`` and ``test``.
         gold: As ``ClassScheme.encode`` gives it. *Shape of each:* (num_documents, K + 1).
         scheme: The classes.
         language: ISO 639-1 code.
         seed: Of the solver.
     """
-    chars = {"analyzer": "char", "ngram_range": (2, 4)} if language in UNSPACED_LANGUAGES else {"ngram_range": (1, 2)}
-    vectorizer = TfidfVectorizer(sublinear_tf=True, max_features=200_000, **chars)
-    train, width = gold["train"], len(scheme.labels)
+    spaced = language not in UNSPACED_LANGUAGES and any(re.search(r"\w\w", text) for text in texts["train"])
+    terms = {"ngram_range": (1, 2)} if spaced else {"analyzer": "char", "ngram_range": (2, 4)}
+    vectorizer = TfidfVectorizer(sublinear_tf=True, max_features=200_000, **terms).fit(texts["train"])
+    features = {split: vectorizer.transform(of_split) for split, of_split in texts.items()}
+    probs = {split: np.zeros((features[split].shape[0], len(scheme.labels))) for split in ("dev", "test")}
+    classifier = LogisticRegression(C=10.0, max_iter=1000, random_state=seed)
+    train = gold["train"]
     if scheme.task == "regression":
-        model = make_pipeline(vectorizer, Ridge()).fit(texts["train"], train[:, 0])
-        probs = model.predict(texts["test"])[:, None]
+        model = Ridge().fit(features["train"], train[:, 0])
+        probs["test"][:, 0] = model.predict(features["test"])
     elif scheme.task == "single_label":
-        classifier = LogisticRegression(C=10.0, max_iter=1000, random_state=seed)
-        model = make_pipeline(vectorizer, classifier).fit(texts["train"], train.argmax(axis=1))
-        probs = np.zeros((len(texts["test"]), width))
-        probs[:, model.classes_] = model.predict_proba(texts["test"])
+        model = classifier.fit(features["train"], train.argmax(axis=1))
+        probs["test"][:, model.classes_] = model.predict_proba(features["test"])
     else:
-        each = OneVsRestClassifier(LogisticRegression(C=10.0, max_iter=1000, random_state=seed))
-        model = make_pipeline(vectorizer, each).fit(texts["train"], train[:, :-1].astype(int))
-        probs = model.predict_proba(texts["test"])
-    thresholds = np.full(width, DEFAULT_THRESHOLD)
-    return float(class_scores(scheme, probs, gold["test"], thresholds)["score"])
+        for k, answers in enumerate(train[:, :-1].T):
+            always = answers.all()  # there is nothing to tell then, and scikit-learn refuses
+            model = None if always or not answers.any() else classifier.fit(features["train"], answers)
+            for split in ("dev", "test"):
+                told = float(always) if model is None else model.predict_proba(features[split])[:, 1]
+                probs[split][:, k] = told
+    several = scheme.task == "multi_label"
+    thresholds = tuned_thresholds(probs["dev"], gold["dev"]) if several else np.zeros(len(scheme.labels))
+    return float(class_scores(scheme, probs["test"], gold["test"], thresholds)["score"])
 
 
 def baselines(
@@ -73,7 +80,7 @@ def baselines(
     scheme = module.scheme
     annotated = {
         split: [(d, row) for d in datamodule.splits[split] if (row := scheme.encode(scheme.gold(d))) is not None]
-        for split in ("train", "test")
+        for split in ("train", "dev", "test")
     }
     if not all(annotated.values()):
         return {}

@@ -13,9 +13,9 @@ from lightning.pytorch.loggers import Logger, WandbLogger
 from longdoc.app.data import DataSettings
 from longdoc.app.model import ModelSettings
 from longdoc.app.precision import choose_precision
-from longdoc.errors import ConfigError, DataError, MissingExtra
+from longdoc.errors import ConfigError, DataError, MissingExtra, check_choice, check_integer
 from longdoc.models.sentence_scorer import SentenceScorer, build_sentence_scorer
-from longdoc.text.classes import ClassScheme
+from longdoc.text.classes import ClassScheme, check_one_label
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.selection import Selection
 from longdoc.text.tags import TagScheme
@@ -82,6 +82,8 @@ def make(node: Mapping[str, Any]) -> Any:
         extra = next((name for name in LOGGER_EXTRAS if name in node["_target_"].lower()), None)
         if isinstance(error.__cause__, ModuleNotFoundError) and extra is not None:
             raise MissingExtra(extra, extra, f"logger={extra}") from error
+        if isinstance(error.__cause__, (ConfigError, DataError)):
+            raise error.__cause__ from None
         if not isinstance(error.__cause__, TypeError):
             raise
         settings = ", ".join(f"{name}={value!r}" for name, value in node.items() if name != "_target_")
@@ -100,10 +102,11 @@ def complete(config: dict[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(config) - set(KEYS))
     if unknown:
         raise ConfigError(f"{', '.join(unknown)}: no such key at the top level; expected {', '.join(KEYS)}")
-    if config["task"] not in TASKS:
-        raise ConfigError(f"task={config['task']!r}: expected one of {', '.join(TASKS)}")
-    if type(config["seed"]) is not int or config["seed"] < 0:
-        raise ConfigError(f"seed={config['seed']!r}: expected an integer from 0")
+    unknown = sorted(set(config["aggregation"]) - {"method"})
+    if unknown:
+        raise ConfigError(f"aggregation.{unknown[0]}: no such key; expected method")
+    check_choice("task", config["task"], TASKS)
+    check_integer("seed", config["seed"], 0)
     optim = dict(config["optim"])
     if optim["lr"] is None:
         optim["lr"] = ModelSettings(name=config["model"]["name"]).default_lr
@@ -129,6 +132,10 @@ def build(config: dict[str, Any]) -> Run:
     encoder, tokenizer = model.encoder(splits["train"].column("text"), make(config["attention"]), windower)
     scheme = None if task == "ner" else ClassScheme.of(splits["train"], task)
     labels = labels_of(splits["train"]) if scheme is None else scheme.labels
+    if task == "single_label":
+        for split in ("dev", "test"):
+            for document in splits.get(split, ()):
+                check_one_label(document)
     preprocessor = Preprocessor(
         tokenizer,
         windower,

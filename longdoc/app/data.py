@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 from longdoc.app.corpus import generate
-from longdoc.errors import ConfigError, DataError
+from longdoc.errors import ConfigError, DataError, check_choice, check_integer
 from longdoc.text.alignment import OverlapPolicy
 from longdoc.text.documents import Document
 from longdoc.text.formats import ReadOptions, read_splits
@@ -80,6 +81,17 @@ class DataSettings:
     num_proc: int = 1
     cache_dir: str | None = None
     corpus: EmbeddedCorpus | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("data.overlapping", self.overlapping, get_args(OverlapPolicy))
+        if not isinstance(self.language, str):
+            raise ConfigError(f"data.language={self.language!r}: expected an ISO 639-1 code, such as en")
+        for name in ("seed", "num_workers"):
+            check_integer(f"data.{name}", getattr(self, name), 0)
+        for name in ("max_tokens_per_batch", "max_tokens_per_eval_batch", "num_proc"):
+            check_integer(f"data.{name}", getattr(self, name), 1)
+        if self.max_train_documents is not None:
+            check_integer("data.max_train_documents", self.max_train_documents, 1)
 
     @property
     def default_epochs(self) -> int:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice, check_integer, check_share
 from longdoc.models.classification import WindowPool
 from longdoc.models.encoder import AttentionConfig, Encoder, input_limit, load_encoder, set_attention
 from longdoc.models.scratch import ScratchPositions, scratch_encoder, train_tokenizer
@@ -34,6 +35,11 @@ class ScratchSettings:
     dropout: float = 0.1
     positions: ScratchPositions = "rope"
     scale_scores: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "width", "num_layers", "num_heads"):
+            check_integer(f"model.scratch.{name}", getattr(self, name), 1)
+        check_share("model.scratch.dropout", self.dropout)
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,15 @@ class ModelSettings:
     freeze_patterns: Sequence[str] = ()
     scratch: ScratchSettings | None = None
 
+    def __post_init__(self) -> None:
+        check_choice("model.subword", self.subword, get_args(Subword))
+        check_choice("model.pool", self.pool, get_args(WindowPool))
+        check_choice("model.tag_scheme", self.tag_scheme, get_args(Scheme))
+        check_share("model.dropout", self.dropout)
+        if self.attention_dropout is not None:
+            check_share("model.attention_dropout", self.attention_dropout)
+        check_integer("model.max_tokens_per_forward", self.max_tokens_per_forward, 1)
+
     @property
     def default_lr(self) -> float:
         """Learning rate where none is set: weights from nowhere take larger steps than pretrained ones."""
@@ -90,7 +105,11 @@ class ModelSettings:
         set_attention(encoder, attention, windower.size_tokens)
         check_windows(windower, encoder, tokenizer)
         if self.gradient_checkpointing:
-            encoder.model.gradient_checkpointing_enable({"use_reentrant": False})
+            model = encoder.model
+            # The older name warns where there is the newer one.
+            newer = hasattr(model, "activation_checkpointing_enable")
+            enable = model.activation_checkpointing_enable if newer else model.gradient_checkpointing_enable
+            enable({"use_reentrant": False})
         return encoder, tokenizer
 
     def _from_scratch(self, scratch: ScratchSettings, tokenizer: WordTokenizer, windower: Windower) -> Encoder:

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, 
 
 from longdoc.attention.engine import Backend
 from longdoc.attention.pattern import Control
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice
 from longdoc.models.batch import Batch
 from longdoc.models.hf_attention import (
     packed_inputs,
@@ -96,6 +96,12 @@ class AttentionConfig:
     backend: Backend = "auto"
     packed: Literal["auto", "never"] = "auto"
 
+    def __post_init__(self) -> None:
+        check_choice("attention.packed", self.packed, ("auto", "never"))
+        chosen = self.global_tokens
+        if not isinstance(chosen, (list, tuple)) or any(type(p) is not int or p < 0 for p in chosen):
+            raise ConfigError(f"attention.global_tokens={chosen!r}: expected a list of positions from 0, such as [0]")
+
     @property
     def is_plain(self) -> bool:
         """Whether the encoder's own attention computes the same."""
@@ -114,6 +120,12 @@ def set_attention(encoder: Encoder, attention: AttentionConfig, max_tokens: int 
     Raises:
         ConfigError: The encoder cannot do what is asked, with the reason.
     """
+    beyond = [position for position in attention.global_tokens if max_tokens is not None and position >= max_tokens]
+    if beyond:
+        raise ConfigError(
+            f"attention.global_tokens: {beyond} stand in no window; expected positions below "
+            f"windows.size_tokens={max_tokens}"
+        )
     if attention.is_plain:
         if attention.packed == "never":
             return

@@ -51,22 +51,27 @@ class ClassScheme:
             mean, std = float(targets.mean()), float(targets.std()) or 1.0
             return cls(task, ("target",), (len(targets),), len(targets), mean, std)
         counts: dict[str, int] = {}
-        num_documents = 0
+        num_documents = most = 0
         for document in documents:
-            if task == "single_label" and document.labels is not None and len(document.labels) != 1:
-                raise DataError(
-                    f"document {document.id!r}: expected one label, got {len(document.labels)}; "
-                    "for any number of labels set task=multi_label"
-                )
+            if task == "single_label":
+                check_one_label(document)
             num_documents += document.labels is not None
+            most = max(most, len(document.labels or ()))
             for label in set(document.labels or ()):
                 counts[label] = counts.get(label, 0) + 1
-        if len(counts) < (2 if task == "single_label" else 1):
+        least = "2 classes" if task == "single_label" else "1 class"
+        if len(counts) < int(least[0]):
             raise DataError(
-                f"split train: expected documents of at least {2 if task == 'single_label' else 1} classes, got "
-                f"{sorted(counts)}; which field holds them? set data.fields.labels=NAME"
+                f"split train: expected documents of at least {least}, got {sorted(counts)}; which field holds them? "
+                "set data.fields.labels=NAME"
             )
         labels = tuple(sorted(counts))
+        joined = next((label for label in labels if "|" in label), None)
+        if task == "multi_label" and most == 1 and joined is not None:
+            raise DataError(
+                f"split train: class {joined!r} seems to be several; call the column of a CSV file 'labels', where | "
+                "stands between them, or write a list in JSONL"
+            )
         return cls(task, labels, tuple(counts[label] for label in labels), num_documents)
 
     def gold(self, document: Document) -> Gold | None:
@@ -76,7 +81,7 @@ class ClassScheme:
     def encode(self, gold: Gold | None) -> np.ndarray | None:
         """Gold in numbers: a 1 for each class, or the standardised target; None without gold.
 
-        A class that is not in ``labels`` leaves a last column, which no model predicts. *Shape:* (K + 1,), float32.
+        The last column counts classes that are not in ``labels``, which no model predicts. *Shape:* (K + 1,), float32.
         """
         row = np.zeros(len(self.labels) + 1, dtype=np.float32)
         if gold is None:
@@ -85,8 +90,8 @@ class ClassScheme:
             row[0] = (gold - self.target_mean) / self.target_std
             return row
         place = {label: i for i, label in enumerate(self.labels)}
-        for label in gold:
-            row[place.get(label, -1)] = 1
+        for label in set(gold):
+            row[place.get(label, -1)] += 1
         return row
 
     def decode(self, probs: np.ndarray, thresholds: Sequence[float]) -> tuple[str, ...]:
@@ -98,3 +103,12 @@ class ClassScheme:
     def target(self, value: float) -> float:
         """A prediction in the units of the data."""
         return float(value) * self.target_std + self.target_mean
+
+
+def check_one_label(document: Document) -> None:
+    """Refuse an annotated document that has not exactly one label."""
+    if document.labels is not None and len(document.labels) != 1:
+        raise DataError(
+            f"document {document.id!r}: expected one label, got {len(document.labels)}; "
+            "for any number of labels set task=multi_label"
+        )

@@ -40,7 +40,7 @@ class Evidence:
     Args:
         start: First character.
         end: One past the last character.
-        weight: Share of attention, or by how much the probability of the prediction falls without this part.
+        weight: Share of attention, or by how much the likeliest class's probability, or the number, falls without it.
     """
 
     start: int

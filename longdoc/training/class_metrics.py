@@ -40,10 +40,12 @@ class ClassScores(Metric):
             probs: Of each class, or the standardised prediction. *Shape:* (B, K).
             gold: As ``ClassScheme.encode`` gives it.
         """
-        for row, truth in zip(probs, gold, strict=True):
-            if truth is not None:
-                self.probs.append(torch.tensor(row, device=self.device)[None])
-                self.gold.append(torch.tensor(truth, device=self.device)[None])
+        known = [(row, truth) for row, truth in zip(probs, gold, strict=True) if truth is not None]
+        width = len(self.scheme.labels)
+        # Rows of none too: processes gather what has the same number of dimensions.
+        for state, side, columns in ((self.probs, 0, width), (self.gold, 1, width + 1)):
+            rows = np.array([pair[side] for pair in known], dtype=np.float32).reshape(-1, columns)
+            state.append(torch.from_numpy(rows).to(self.device))
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """Everything kept: probabilities and gold. *Shapes:* (num_documents, K) and (num_documents, K + 1)."""

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from longdoc.errors import ConfigError
 from longdoc.models.aggregation import Attention, Method, build_aggregator
 from longdoc.models.batch import Batch, collate_documents
 from longdoc.models.classification import ClassificationHead, WindowPool, class_probs, encode_windows
@@ -17,8 +19,12 @@ from longdoc.text.classes import ClassScheme
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
 from longdoc.text.results import ClassificationResult, Evidence
 from longdoc.training.class_metrics import DEFAULT_THRESHOLD, ClassScores, class_scores, log_loss, tuned_thresholds
+from longdoc.training.data import DocumentBatch
 from longdoc.training.module import DocumentModule
 from longdoc.training.optim import OptimizerConfig
+
+# Parts that are left out in turn to tell what carried a decision; in longer documents a part is several windows.
+_MAX_PARTS = 128
 
 
 class DocumentClassificationModule(DocumentModule[ClassificationResult]):
@@ -72,6 +78,8 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
 
     def _class_weight(self) -> Tensor | None:
         if self.scheme.task == "regression":
+            if self.loss != LossConfig():
+                raise ConfigError(f"task=regression: expected loss=cross_entropy as it is, got {self.loss}")
             return None
         counts = torch.tensor(self.scheme.counts)
         if self.scheme.task == "multi_label":
@@ -92,6 +100,7 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
 
     def training_step(self, documents: list[EncodedDocument], batch_idx: int) -> Tensor:  # noqa: ARG002
         """Loss of a batch of documents."""
+        shared = documents if isinstance(documents, DocumentBatch) else DocumentBatch(documents)
         logits, _ = self(self._collate(documents))
         loss = classification_loss(
             logits,
@@ -100,7 +109,9 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
             self.class_weight,
             self.loss.focal_gamma,
             self.loss.label_smoothing,
+            shared.num_labelled,
         )
+        loss = loss * shared.num_shares
         self.log("train/loss", loss, prog_bar=True, batch_size=len(documents))
         return loss
 
@@ -169,6 +180,8 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
     @torch.inference_mode()
     def _evaluate(self, documents: Sequence[EncodedDocument]) -> tuple[np.ndarray, Tensor, Tensor | None]:
         """Probabilities, window vectors and window weights. *Shapes:* (B, K), (W, D), (W,) or (W, K) or None."""
+        if not documents:
+            return np.zeros((0, len(self.labels)), dtype=np.float32), torch.zeros(0, self.encoder.width), None
         batch = self._collate(documents)
         vectors = encode_windows(self.encoder, batch, self.pool, self.max_tokens_per_forward)
         logits, weights = self.head(vectors, batch.document_bounds)
@@ -199,14 +212,18 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         if num_windows < 2:
             return ()
         if isinstance(self.head.aggregator, Attention) and weights is not None:
-            told = weights if weights.dim() == 1 else weights[:, top]
+            parts = [(w, w + 1) for w in range(num_windows)]
+            told = (weights if weights.dim() == 1 else weights[:, top]).tolist()
         else:
-            others = [torch.arange(num_windows) != w for w in range(num_windows)]
-            bounds = torch.arange(num_windows + 1) * (num_windows - 1)
-            logits, _ = self.head(torch.cat([vectors_ND[rest] for rest in others]), bounds)
-            told = float(probs[top]) - class_probs(logits, self.scheme.task)[:, top]
+            cuts = np.linspace(0, num_windows, min(num_windows, _MAX_PARTS) + 1).astype(int).tolist()
+            parts, told = list(pairwise(cuts)), []
+            for start, stop in parts:
+                rest_ND = torch.cat((vectors_ND[:start], vectors_ND[stop:]))
+                logits, _ = self.head(rest_ND, torch.tensor([0, len(rest_ND)]))
+                fall = float(probs[top]) - float(class_probs(logits, self.scheme.task)[0, top])
+                told.append(fall * self.scheme.target_std)
         return tuple(
-            Evidence(*_window_span(encoded, w), round(float(weight), 6)) for w, weight in enumerate(told.tolist())
+            Evidence(*_span_of(encoded, *part), round(weight, 6)) for part, weight in zip(parts, told, strict=True)
         )
 
     @property
@@ -227,8 +244,8 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         return cls(encoder, preprocessor, **{**settings, "scheme": ClassScheme(**scheme)})
 
 
-def _window_span(encoded: EncodedDocument, window: int) -> tuple[int, int]:
-    """First and last character of a window's words."""
-    words = encoded.token_word[encoded.windows.start[window] : encoded.windows.end[window]]
+def _span_of(encoded: EncodedDocument, start: int, stop: int) -> tuple[int, int]:
+    """First and last character of the words of the windows from ``start`` up to ``stop``."""
+    words = encoded.token_word[encoded.windows.start[start] : encoded.windows.end[stop - 1]]
     words = words[words >= 0]
     return (int(encoded.words[words[0], 0]), int(encoded.words[words[-1], 1])) if len(words) else (0, 0)

@@ -1,14 +1,14 @@
 """NER on whole documents."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 from torchmetrics import MeanMetric
 
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice
 from longdoc.models.batch import Batch, WindowRef, collate
 from longdoc.models.encoder import Encoder
 from longdoc.models.losses import LossConfig, class_weights, tagging_loss
@@ -62,6 +62,7 @@ class NERModule(DocumentModule[DocumentResult]):
         self.tags = preprocessor.tags
         self.aggregation = aggregation
         self.loss = loss or LossConfig()
+        check_choice("aggregation", aggregation, get_args(Aggregation))
         if tag_counts is None and self.loss.weight != "none":
             raise ConfigError(f"NERModule: loss.weight={self.loss.weight!r} needs tag_counts, got None")
         weight = None if tag_counts is None else class_weights(tag_counts, self.loss.weight, self.loss.beta)

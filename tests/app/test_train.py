@@ -110,6 +110,28 @@ def test_a_run_that_would_keep_nothing_is_refused(
         ("seed=null", "seed=None: expected an integer from 0"),
         ("seed=-1", "seed=-1: expected an integer from 0"),
         ("optim.lr=abc", "OptimizerConfig: .*lr='abc'"),
+        ("model.pool=foo", "model.pool='foo': expected one of first, mean"),
+        ("model.subword=foo", "model.subword='foo': expected one of first, mean, max"),
+        ("model.tag_scheme=foo", "model.tag_scheme='foo': expected one of BIOES, IOB2"),
+        ("model.dropout=2", "model.dropout=2: expected a number from 0 to below 1"),
+        ("model.attention_dropout=-1", "model.attention_dropout=-1: expected a number from 0 to below 1"),
+        ("model.max_tokens_per_forward=0", "model.max_tokens_per_forward=0: expected an integer from 1"),
+        ("model.scratch.num_heads=0", "model.scratch.num_heads=0: expected an integer from 1"),
+        ("model.scratch.num_layers=1.5", "model.scratch.num_layers=1.5: expected an integer from 1"),
+        ("model.scratch.dropout=a", "model.scratch.dropout='a': expected a number from 0 to below 1"),
+        ("attention.packed=foo", "attention.packed='foo': expected one of auto, never"),
+        ("attention.global_tokens=3", "attention.global_tokens=3: expected a list of positions from 0"),
+        ("attention.global_tokens=[a]", r"attention.global_tokens=\['a'\]: expected a list of positions from 0"),
+        ("data.num_workers=-1", "data.num_workers=-1: expected an integer from 0"),
+        ("data.max_tokens_per_batch=null", "data.max_tokens_per_batch=None: expected an integer from 1"),
+        ("data.max_train_documents=0", "data.max_train_documents=0: expected an integer from 1"),
+        ("data.overlapping=foo", "data.overlapping='foo': expected one of error, outermost"),
+        ("data.language=null", "data.language=None: expected an ISO 639-1 code"),
+        ("loss.weight=foo", "loss.weight='foo': expected one of none, inverse"),
+        ("loss.focal_gamma=-1", "loss.focal_gamma=-1: expected 0 or more"),
+        ("selection.method=foo", "selection method='foo': expected one of none, lead"),
+        ("+aggregation.num_layers=2", "aggregation.num_layers: no such key; expected method"),
+        ("task=foo", "task='foo': expected one of ner, single_label"),
         ("windows.size_tokens=abc", "Windower: .*size_tokens='abc'"),
     ],
 )
@@ -118,7 +140,7 @@ def test_values_of_a_wrong_type_are_named(composed: Callable[..., dict], setting
 
     def start() -> None:
         complete(config)
-        make(config[setting.partition(".")[0]])
+        make(config[setting.lstrip("+").partition(".")[0]])
 
     with pytest.raises(ConfigError, match=message):
         start()

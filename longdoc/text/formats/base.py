@@ -142,9 +142,11 @@ class ReadReport:
         shown = "\n".join(f"  {row}" for row in self.bad_rows[:SHOWN_ROWS])
         more = len(self.bad_rows) - SHOWN_ROWS
         tail = f"\n  ... and {more} more" if more > 0 else ""
+        advice = "Correct them, or leave them out with on_error=skip."
+        if not self.num_documents and all(row.reason.startswith("no ") for row in self.bad_rows):
+            advice = "Set fields, where what is missing has another name, or the task that the data is for."
         return DataError(
-            f"{len(self.bad_rows)} rows cannot be used ({self.num_documents} can):\n{shown}{tail}\n"
-            "Correct them, or leave them out with on_error=skip."
+            f"{len(self.bad_rows)} rows cannot be used ({self.num_documents} can):\n{shown}{tail}\n{advice}"
         )
 
     def lines(self) -> list[str]:
