@@ -136,6 +136,7 @@ def inference_table(documents: Sequence[Document], folder: str) -> Table:
         "pipeline, stride 128": lambda document: _piped(tagger, document),
         "longdoc, windows 512/128": _module(folder, labels, Windower(MAX_TOKENS, 128), AttentionConfig()).predict,
         "longdoc, windows 512/64": _module(folder, labels, Windower(MAX_TOKENS, 64), AttentionConfig()).predict,
+        "longdoc, windows 512/16": _module(folder, labels, Windower(MAX_TOKENS, 16), AttentionConfig()).predict,
         "longdoc, one stream": _module(
             folder, labels, Windower(None), AttentionConfig(left=128, right=128, global_tokens=(0,), positions="tile")
         ).predict,
