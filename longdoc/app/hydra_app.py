@@ -72,7 +72,8 @@ def _task(config: DictConfig) -> float | None:
     except Exception as error:
         path = Path(HydraConfig.get().runtime.output_dir, "error.txt")
         path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-        log.error("This job has failed: %s (see %s)", error, path)
+        reason = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        log.error("This job has failed: %s (see %s)", reason, path)
         return None
 
 
