@@ -10,7 +10,7 @@ from torch import Tensor
 
 from longdoc.attention.pattern import Pattern
 
-_DENSE_BIASED_TOKENS = 256
+_DENSE_BIASED_ROWS = 4096
 _DENSE_ONE_SIDED_TOKENS = 512
 
 
@@ -54,10 +54,11 @@ class Layout:
 def dense_limit(pattern: Pattern) -> int:
     """Say up to which length a segment goes to a dense kernel, as measured for windows of 64 to 256 neighbours.
 
-    With distance bias the dense kernel needs one value for each head and pair of tokens, so it gets the shortest only.
+    With distance bias the dense kernel reads one value for each head and pair of tokens, while tiles of few heads are
+    too small to be worth their calls: the limit falls with the number of heads.
     """
     if pattern.slopes is not None:
-        return _DENSE_BIASED_TOKENS
+        return min(1024, _DENSE_BIASED_ROWS // len(pattern.slopes))
     if pattern.left is None or pattern.right is None:
         return _DENSE_ONE_SIDED_TOKENS
     return min(1024, max(256, pattern.left + pattern.right + 128))
