@@ -28,6 +28,10 @@ _HOME = {
     "DocumentDataModule": "longdoc.training.data",
     "NERModule": "longdoc.training.ner",
     "OptimizerConfig": "longdoc.training.optim",
+    "layerwise_groups": "longdoc.training.optim",
+    "freeze_": "longdoc.training.freezing",
+    "GradualUnfreezing": "longdoc.training.freezing",
+    "StepProfiler": "longdoc.training.profiling",
     "SpanF1": "longdoc.training.metrics",
     "load": "longdoc.training.checkpoint",
 }

@@ -46,6 +46,7 @@ def command_of_processes() -> Iterator[None]:
     folder = f"hydra.run.dir={quoted(of_job.runtime.output_dir)}"
     command = argv[:1] if Path(argv[0]).stem not in ("longdoc", "cli") else [argv[0], "train"]
     sys.argv = [*command, *of_job.overrides.task, folder, "hydra.output_subdir=null", "hydra.job.name=train_process"]
+    sys.argv.append("hydra.mode=RUN")  # a search sets the other one
     hydra.cfg = None  # else Lightning adds words of its own
     try:
         yield
