@@ -98,8 +98,7 @@ def count_lost(lost: Iterable[LostSpan]) -> dict[str, int]:
 def _span_scores(
     results: Iterable[DocumentResult], labels: Sequence[str], slices: Sequence[str] = ()
 ) -> dict[str, float]:
-    metric = SpanF1(labels, slices)
-    metric.sync_on_compute = False  # the results of all processes are here already
+    metric = SpanF1(labels, slices, sync=False)  # the results of all processes are here already
     metric.update(results)
     return metric.compute()
 

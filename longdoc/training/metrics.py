@@ -35,14 +35,15 @@ class SpanF1(Metric):
     Args:
         labels: Entity types to report.
         slices: Names of gold slices to report.
+        sync: Whether ``compute`` adds up the counts of all processes.
     """
 
     full_state_update = False
     counts: Tensor
     slice_counts: Tensor
 
-    def __init__(self, labels: Sequence[str], slices: Sequence[str] = ()) -> None:
-        super().__init__()
+    def __init__(self, labels: Sequence[str], slices: Sequence[str] = (), sync: bool = True) -> None:
+        super().__init__(sync_on_compute=sync)
         if "rest" in slices:
             raise ConfigError("slices: the name 'rest' stands for the spans of no slice; give that slice another name")
         self.labels = tuple(labels)
