@@ -34,8 +34,10 @@ def linear_score(
         language: ISO 639-1 code.
         seed: Of the solver.
     """
-    spaced = language not in UNSPACED_LANGUAGES and any(re.search(r"\w\w", text) for text in texts["train"])
-    terms = {"ngram_range": (1, 2)} if spaced else {"analyzer": "char", "ngram_range": (2, 4)}
+    has_words = any(re.search(r"\w\w", text) for text in texts["train"])
+    terms = {"analyzer": "char", "ngram_range": (2 if has_words else 1, 4)}
+    if has_words and language not in UNSPACED_LANGUAGES:
+        terms = {"ngram_range": (1, 2)}
     vectorizer = TfidfVectorizer(sublinear_tf=True, max_features=200_000, **terms).fit(texts["train"])
     features = {split: vectorizer.transform(of_split) for split, of_split in texts.items()}
     probs = {split: np.zeros((features[split].shape[0], len(scheme.labels))) for split in ("dev", "test")}
