@@ -6,13 +6,15 @@ from torch.nn import functional as F
 
 from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch, WindowRef, collate
-from longdoc.models.losses import tagging_loss
+from longdoc.models.losses import LossConfig, tagging_loss
+from longdoc.models.scratch import scratch_encoder
 from longdoc.text.documents import Document, Span
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.tags import TagScheme
 from longdoc.text.windows import Windower
 from longdoc.training.metrics import SpanF1
 from longdoc.training.ner import NERModule
+from longdoc.training.optim import OptimizerConfig
 from tests.text.worlds import LENER_LABELS, TOKENIZERS, read_lener, tokenizer_of
 from tests.training import little
 
@@ -229,7 +231,34 @@ def test_refusals(tmp_path):
     with pytest.raises(ConfigError, match="tags=None"):
         NERModule(little.module().encoder, Preprocessor(prepared.tokenizer, prepared.windower))
     with pytest.raises(ConfigError, match="aggregation='max'"):
-        little.module("max").predict("a word")  # type: ignore[arg-type]
+        little.module("max")  # type: ignore[arg-type]
     module = NERModule(little.module().encoder, prepared)
     with pytest.raises(ConfigError, match="optimizer=OptimizerConfig"):
         little.trainer(tmp_path, epochs=1).fit(module, little.data(tmp_path))
+
+
+def test_rare_tags_weigh_more(tmp_path, monkeypatch):
+    data, plain = little.data(tmp_path), little.module()
+    counts = data.tag_counts()
+    assert sum(counts) == sum(len(e.words) for e in data.encoded("train"))
+    assert counts[0] == max(counts)
+    torch.manual_seed(0)
+    encoder = scratch_encoder(plain.preprocessor.tokenizer, width=32, num_layers=1, num_heads=2, dropout=0.0)
+    weighted = NERModule(
+        encoder,
+        plain.preprocessor,
+        OptimizerConfig(lr=5e-3),
+        dropout=0.0,
+        loss=LossConfig("inverse"),
+        tag_counts=counts,
+    )
+    batch = next(iter(data.train_dataloader()))
+    monkeypatch.setattr(weighted, "log", lambda *_, **__: None)
+    expected = F.cross_entropy(weighted(batch), batch.item_tags, weighted.tag_weight, reduction="sum")
+    torch.testing.assert_close(weighted.training_step(batch, 0), expected / batch.num_labelled)
+    assert weighted.tag_weight is not None
+    assert weighted.tag_weight.argmin() == 0
+    monkeypatch.undo()
+    little.trainer(tmp_path, epochs=2).fit(weighted, data)
+    with pytest.raises(ConfigError, match=r"loss\.weight='inverse' needs tag_counts"):
+        NERModule(encoder, plain.preprocessor, loss=LossConfig("inverse"))
