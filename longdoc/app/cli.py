@@ -40,13 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("longdoc", description="Tag long documents and score the result.")
+    parser = argparse.ArgumentParser("longdoc", description="Tag and classify long documents, and score the result.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser(
         "train", help="train by a recipe: longdoc train recipe=legal_ner (longdoc train --help says more)"
     )
 
-    predict = commands.add_parser("predict", help="find the entities of documents, one JSON line each")
+    predict = commands.add_parser("predict", help="find the entities or the class of documents, one JSON line each")
     predict.add_argument("checkpoint", metavar="CHECKPOINT", help="best.ckpt, or the output folder of a run")
     predict.add_argument(
         "inputs", metavar="INPUT", nargs="+", help="text file, folder, JSONL file; - reads standard input"

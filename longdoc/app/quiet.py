@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LOG_LINES = re.compile(
-    r"GPU available|TPU available|HPU available|Tip: |Trainer.fit. stopped|LOCAL_RANK|Loading .train_dataloader."
+    r"GPU available|TPU available|HPU available|Tip: |Trainer.fit. stopped|LOCAL_RANK|Loading .train_dataloader.|`weights_only` was not set"
 )
-_LOGGERS = ("lightning.pytorch.utilities.rank_zero", "lightning.pytorch.accelerators.cuda")
+_LOGGERS = (
+    "lightning.pytorch.utilities.rank_zero",
+    "lightning.pytorch.accelerators.cuda",
+    "lightning.pytorch.trainer.connectors.checkpoint_connector",
+)
 _WARNINGS = (
     r".*does not have many workers which may be a bottleneck.*",
     r".*Checkpoint directory .* exists and is not empty.*",
