@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LOG_LINES = re.compile(
-    r"GPU available|TPU available|HPU available|Tip: |Trainer.fit. stopped|LOCAL_RANK|Loading .train_dataloader.|`weights_only` was not set"
+    r"GPU available|TPU available|HPU available|Tip: |Trainer.fit. stopped|LOCAL_RANK|Loading .train_dataloader."
+    r"|`weights_only` was not set"
 )
 _LOGGERS = (
     "lightning.pytorch.utilities.rank_zero",
