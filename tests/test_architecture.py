@@ -69,7 +69,8 @@ def test_imports_stand_at_the_top() -> None:
             for function in ast.walk(tree)
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
             for node in ast.walk(function)
-            if isinstance(node, (ast.Import, ast.ImportFrom)) and ast.unparse(node).split()[1].split(".")[0] not in OPTIONAL
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            and ast.unparse(node).split()[1].split(".")[0] not in OPTIONAL
         ]
         assert not inside, f"{path}:{inside[0].lineno}: import inside a function or class"
 
