@@ -1,20 +1,30 @@
 """Callbacks that read what evaluation steps say of documents: a list of results."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import lightning as L
 from torch import distributed
 
 from longdoc.errors import ConfigError
-from longdoc.text.results import ClassificationResult, Result
+from longdoc.text.results import ClassificationResult, DocumentResult, Result
+
+T = TypeVar("T")
+
+STAGES = {"validate": "dev", "test": "test"}
+"""Stages in which callbacks may log, and how metric names begin there."""
+
+
+def _are_results(outputs: Any) -> bool:
+    return isinstance(outputs, (list, tuple)) and all(isinstance(output, Result) for output in outputs)
 
 
 def document_results(outputs: Any, who: str) -> Sequence[Result]:
     """Check that a step returned results of documents."""
-    if isinstance(outputs, (list, tuple)) and all(isinstance(output, Result) for output in outputs):
+    if _are_results(outputs):
         return outputs
     raise ConfigError(
         f"{who}: expected test_step and predict_step to return a list of DocumentResult or ClassificationResult, got "
@@ -22,13 +32,12 @@ def document_results(outputs: Any, who: str) -> Sequence[Result]:
     )
 
 
-def of_all_processes(results: Sequence[Result], trainer: L.Trainer) -> Sequence[Result]:
-    """Bring together what all processes say in one step, in the order in which the documents were dealt out."""
-    if trainer.world_size == 1:
-        return results
-    gathered: list[Any] = [None] * trainer.world_size
-    distributed.all_gather_object(gathered, list(results))
-    return [result for of_one in gathered for result in of_one]
+def gather(value: T, trainer: L.Trainer) -> list[T]:
+    """Bring together what each process has, on all of them, in the order of their ranks."""
+    values = [value] * trainer.world_size
+    if trainer.world_size > 1:
+        distributed.all_gather_object(values, value)
+    return values
 
 
 def prediction_line(result: Result) -> str:
@@ -57,76 +66,170 @@ def _class_row(result: ClassificationResult) -> dict[str, Any]:
     return row
 
 
-class PredictionWriter(L.Callback):
+class DocumentCallback(L.Callback):
+    """Reads the results that evaluation steps return, with three hooks in place of Lightning's nine.
+
+    A test or prediction step that returns none is refused. A validation step need not return any.
+    """
+
+    stages: tuple[str, ...] = ("validate", "test", "predict")
+
+    def begin(self, trainer: L.Trainer) -> None:
+        """Prepare for a run over documents."""
+        raise NotImplementedError
+
+    def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:
+        """Take the results of a step."""
+        raise NotImplementedError
+
+    def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Make of them what there is to make, on all processes."""
+
+    def _begin(self, trainer: L.Trainer, stage: str) -> None:
+        if stage in self.stages and not trainer.sanity_checking:
+            self.begin(trainer)
+
+    def _see(self, trainer: L.Trainer, outputs: Any, stage: str) -> None:
+        if stage in self.stages and not trainer.sanity_checking and (stage != "validate" or _are_results(outputs)):
+            self.see(document_results(outputs, type(self).__name__), trainer)
+
+    def _end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        if stage in self.stages and not trainer.sanity_checking:
+            self.end(trainer, pl_module, stage)
+
+    def on_validation_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Begin."""
+        self._begin(trainer, "validate")
+
+    def on_test_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Begin."""
+        self._begin(trainer, "test")
+
+    def on_predict_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Begin."""
+        self._begin(trainer, "predict")
+
+    def on_validation_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
+        """Take a batch."""
+        self._see(trainer, outputs, "validate")
+
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
+        """Take a batch."""
+        self._see(trainer, outputs, "test")
+
+    def on_predict_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
+        """Take a batch."""
+        self._see(trainer, outputs, "predict")
+
+    def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """End."""
+        self._end(trainer, pl_module, "validate")
+
+    def on_test_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """End."""
+        self._end(trainer, pl_module, "test")
+
+    def on_predict_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """End."""
+        self._end(trainer, pl_module, "predict")
+
+
+class PredictionWriter(DocumentCallback):
     """Writes one JSON line for each document that is tested or predicted, as it comes; one process writes for all.
 
     Args:
         path: The file; it is written anew each time.
     """
 
+    stages = ("test", "predict")
+
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._file: IO[str] | None = None
+        self._ids: set[str] = set()
 
-    def _open(self, trainer: L.Trainer) -> None:
-        if not trainer.is_global_zero:
-            return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("w", encoding="utf-8")
+    def begin(self, trainer: L.Trainer) -> None:
+        """Begin the file."""
+        self._close()
+        if trainer.is_global_zero:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file, self._ids = self.path.open("w", encoding="utf-8"), set()
 
-    def _write(self, outputs: Any, trainer: L.Trainer) -> None:
-        results = of_all_processes(document_results(outputs, "PredictionWriter"), trainer)
-        if self._file is not None:
-            self._file.writelines(prediction_line(result) + "\n" for result in results)
+    def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:
+        """Write the documents of a step; a sampler that deals unevenly repeats some."""
+        for result in (result for of_one in gather(results, trainer) for result in of_one):
+            if self._file is not None and result.id not in self._ids:
+                self._ids.add(result.id)
+                self._file.write(prediction_line(result) + "\n")
+
+    def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
+        """Close the file."""
+        self._close()
 
     def _close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Begin the file."""
-        self._open(trainer)
-
-    def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Begin the file."""
-        self._open(trainer)
-
-    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
-        """Write the documents of a batch."""
-        self._write(outputs, trainer)
-
-    def on_predict_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
-        """Write the documents of a batch."""
-        self._write(outputs, trainer)
-
-    def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Close the file."""
-        self._close()
-
-    def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Close the file."""
-        self._close()
-
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
         """Keep what was written so far."""
         self._close()
 
 
-class ResultCollector(L.Callback):
+class ResultCollector(DocumentCallback):
     """Keeps the results of the latest test run in ``results``: those of all processes, each document once."""
+
+    stages = ("test",)
 
     def __init__(self) -> None:
         self.results: list[Any] = []
         self._ids: set[str] = set()
 
-    def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def begin(self, trainer: L.Trainer) -> None:  # noqa: ARG002
         """Forget the run before."""
         self.results, self._ids = [], set()
 
-    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
-        """Keep the documents of a batch."""
-        for result in of_all_processes(document_results(outputs, "ResultCollector"), trainer):
+    def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:
+        """Keep the documents of a step."""
+        for result in (result for of_one in gather(results, trainer) for result in of_one):
             if result.id not in self._ids:
                 self._ids.add(result.id)
                 self.results.append(result)
+
+
+class Coverage(DocumentCallback):
+    """Counts what the model never saw: documents that were cut off, and gold that was lost, by reason.
+
+    ``dev/coverage`` and ``test/coverage`` are the share of gold spans that could be found at all; ``summary()`` has the
+    counts of the latest run.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Counter[str]] = {}
+        self._total: Counter[str] = Counter()
+
+    def begin(self, trainer: L.Trainer) -> None:  # noqa: ARG002
+        """Begin to count."""
+        self._seen = {}
+
+    def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:  # noqa: ARG002
+        """Count each document once."""
+        for result in results:
+            counts = Counter(num_documents=1, num_truncated=int(result.truncated), num_tokens=result.num_tokens)
+            if isinstance(result, DocumentResult):
+                counts.update(num_gold=len(result.gold or ()), num_lost=len(result.lost))
+                counts.update(f"lost_{item.reason}" for item in result.lost)
+            self._seen[result.id] = counts
+
+    def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Add up, and log where Lightning allows it."""
+        seen = {id: counts for of_one in gather(self._seen, trainer) for id, counts in of_one.items()}
+        self._total = sum(seen.values(), Counter())
+        if self._total["num_gold"] and stage in STAGES:
+            share = 1 - self._total["num_lost"] / self._total["num_gold"]
+            pl_module.log(f"{STAGES[stage]}/coverage", share, sync_dist=trainer.world_size > 1)
+
+    def summary(self) -> dict[str, int]:
+        """The counts of the latest run."""
+        names = ("num_documents", "num_truncated", "num_tokens", "num_gold", "num_lost")
+        return {**{name: self._total[name] for name in names}, **dict(sorted(self._total.items()))}

@@ -5,7 +5,7 @@ import random
 import re
 import signal
 from pathlib import Path
-from subprocess import TimeoutExpired
+from subprocess import Popen, TimeoutExpired
 from typing import Any
 
 import lightning as L
@@ -71,7 +71,7 @@ class LastCheckpoint(Checkpoint):
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
         """Leave no process behind that Lightning has started."""
         children = getattr(trainer.strategy.launcher, "procs", [])
-        running = list(children)
+        running = [child for child in children if isinstance(child, Popen)]
         children.clear()  # else Lightning's observer kills this process when it sees the first child end
         for child in running:
             try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from torch import nn
 
 from longdoc.callbacks.documents import document_results
 from longdoc.errors import ConfigError
@@ -44,10 +45,39 @@ def num_batch_tokens(batch: Any) -> int:
     raise ConfigError(f"Throughput: expected a batch with input_ids, got {type(batch).__name__}")
 
 
+def num_batch_slots(batch: Any) -> int:
+    """Tokens in a training batch as ``num_batch_tokens`` counts them, and the padding beside them."""
+    ids = batch.get("input_ids") if isinstance(batch, Mapping) else getattr(batch, "input_ids", None)
+    return num_batch_tokens(batch) if ids is None else int(ids.numel())
+
+
+def flops_per_token(module: nn.Module) -> int:
+    """Operations that a training step spends on a token in linear layers: two a weight, and four more if it is trained.
+
+    Attention scores are not counted, nor what is computed twice to save memory.
+    """
+    weights = [part.weight for part in module.modules() if isinstance(part, nn.Linear)]
+    return sum((6 if weight.requires_grad else 2) * weight.numel() for weight in weights)
+
+
+def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """Operations a second of a device that multiplies two matrices, the best of three."""
+    size = 4096 if device.type == "cuda" else 512
+    a = torch.ones(size, size, device=device, dtype=dtype)
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        (a @ a)[0, 0].item()
+        seconds.append(time.perf_counter() - start)
+    return 2 * size**3 / max(min(seconds), 1e-9)
+
+
 class Throughput(L.Callback):
     """Counts tokens a second in training and test, waiting for data included, and the peak of memory.
 
-    The training rate is logged each epoch as ``train/tokens_per_second``; everything is in ``summary()``.
+    The training rate is logged each epoch as ``train/tokens_per_second``; everything is in ``summary()``: also the
+    share of padding in training batches, the share of time that was spent waiting for them, and an estimate of how much
+    of the device's rate at matrix products was used.
     """
 
     def __init__(self) -> None:
@@ -56,26 +86,33 @@ class Throughput(L.Callback):
         self.peak_memory_bytes: int | None = None
         self._since = 0.0
         self._epoch_start = (0, 0.0)
+        self.train_slots = 0
+        self.wait_seconds = 0.0
+        self.hardware_share: float | None = None
+        self._idle_since = 0.0
 
     def summary(self) -> dict[str, float | int | None]:
         """Seconds, tokens a second and peak memory; None for what did not happen."""
         return {
             "train_seconds": round(self.train_seconds, 2),
             "train_tokens_per_second": _rate(self.train_tokens, self.train_seconds),
+            "train_padding_share": _share(self.train_slots - self.train_tokens, self.train_slots),
+            "train_wait_share": _share(self.wait_seconds, self.train_seconds),
+            "train_hardware_share": None if self.hardware_share is None else round(self.hardware_share, 4),
             "test_seconds": round(self.test_seconds, 2),
             "test_tokens_per_second": _rate(self.test_tokens, self.test_seconds),
             "peak_memory_mb": None if self.peak_memory_bytes is None else round(self.peak_memory_bytes / 2**20),
         }
 
     def _start(self) -> None:
-        self._since = time.perf_counter()
+        self._since = self._idle_since = time.perf_counter()
 
     def _stop(self) -> float:
         return time.perf_counter() - self._since
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Begin anew; a run that goes on in the middle of an epoch does not start it."""
-        self.train_tokens, self.train_seconds = 0, 0.0
+        self.train_tokens, self.train_slots, self.train_seconds, self.wait_seconds = 0, 0, 0.0, 0.0
         self._epoch_start = (0, 0.0)
         self._start()
 
@@ -84,9 +121,15 @@ class Throughput(L.Callback):
         self._epoch_start = (self.train_tokens, self.train_seconds)
         self._start()
 
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+        """The batch has come."""
+        self.wait_seconds += time.perf_counter() - self._idle_since
+
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Count the tokens of a batch."""
+        """Count the tokens of a batch, and wait for the next."""
         self.train_tokens += num_batch_tokens(batch)
+        self.train_slots += num_batch_slots(batch)
+        self._idle_since = time.perf_counter()
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Stop the clock: validation is no training."""
@@ -105,9 +148,16 @@ class Throughput(L.Callback):
             "train/tokens_per_second", tokens / max(seconds, 1e-9), reduce_fx="sum", sync_dist=trainer.world_size > 1
         )
 
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Count what all processes have trained."""
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Count what all processes have trained, and compare it with what their devices can do."""
         self.train_tokens = _of_all_processes(self.train_tokens, trainer)
+        self.train_slots = _of_all_processes(self.train_slots, trainer)
+        precision = str(trainer.precision)
+        half = torch.bfloat16 if precision.startswith("bf16") else torch.float16
+        rate = matrix_rate(pl_module.device, half if "16" in precision else torch.float32)
+        self.hardware_share = (
+            self.train_tokens * flops_per_token(pl_module) / max(self.train_seconds, 1e-9) / rate / trainer.world_size
+        )
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Note the peak of memory."""
@@ -135,6 +185,10 @@ class Throughput(L.Callback):
 
 def _of_all_processes(tokens: int, trainer: L.Trainer) -> int:
     return int(trainer.strategy.reduce(torch.tensor(tokens, device=trainer.strategy.root_device), reduce_op="sum"))
+
+
+def _share(part: float, whole: float) -> float | None:
+    return round(part / whole, 4) if whole > 0 else None
 
 
 def _rate(tokens: int, seconds: float) -> float | None:

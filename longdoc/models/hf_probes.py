@@ -108,19 +108,26 @@ def encoder_input(
     return ids, pattern
 
 
-@torch.no_grad()
+@contextmanager
+def evaluation(module: nn.Module) -> Iterator[None]:
+    """Switch dropout and gradients off in the block; each part of the module then has its own mode again."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part in training:
+            part.training = True
+
+
 def run_segments(model: PreTrainedModel, segments: Sequence[Sequence[int]]) -> None:
-    """Run an encoder over segments of token ids, without dropout, and leave it in the mode it was in."""
+    """Run an encoder over segments of token ids, without dropout."""
     base: Any = model.base_model
-    training = [module for module in base.modules() if module.training]
     rows = [torch.as_tensor(segment) for segment in segments]
     pad = getattr(base.config, "pad_token_id", None) or 0
     ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
     mask = nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
     device = next(base.parameters()).device
-    base.eval()
-    try:
+    with evaluation(base):
         base(input_ids=ids.to(device), attention_mask=mask.to(device))
-    finally:
-        for module in training:
-            module.training = True

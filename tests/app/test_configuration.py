@@ -23,7 +23,9 @@ NEEDS_A_DEVICE = {"trainer/gpu", "trainer/ddp", "trainer/fsdp"}
 # Groups whose files set keys of others.
 WITHOUT_KEY = {"strategy", "hparams_search", "launcher"}
 # Choices that are put on top of the default one.
-ADDED = {"callbacks/early_stopping", "callbacks/ema", "callbacks/unfreezing"}
+ADDED = {
+    f"callbacks/{name}" for name in ("attention", "drift", "early_stopping", "ema", "errors", "maps", "unfreezing")
+}
 # Presets differ from the constructor's defaults on purpose; a learning rate of null follows the encoder.
 PRESETS = {
     "data/legal_zh",

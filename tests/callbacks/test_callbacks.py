@@ -1,19 +1,18 @@
-"""Every callback on a foreign model: what it does, and the contract that all keep."""
+"""Callbacks on a foreign model: what they do."""
 
 import csv
 import json
-import pickle
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import lightning as L
 import pytest
 import torch
-from hydra.utils import instantiate
 from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.loggers import CSVLogger
+from torch.utils.data import DataLoader
 
-from longdoc import callbacks
 from longdoc.callbacks import (
     OptimizerMonitor,
     PlainProgress,
@@ -23,7 +22,7 @@ from longdoc.callbacks import (
     peak_memory_bytes,
     progress_bar,
 )
-from longdoc.callbacks.throughput import num_batch_tokens
+from longdoc.callbacks.throughput import flops_per_token, matrix_rate, num_batch_tokens
 from longdoc.errors import ConfigError
 from tests.callbacks.models import NUM_BATCHES, TOKENS_PER_BATCH, ForeignModule, loader, trainer
 
@@ -32,41 +31,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*smaller than the logging interval"),
     pytest.mark.filterwarnings(r"ignore:.*isinstance\(treespec, LeafSpec\)"),
 ]
-MAKE: dict[str, Callable[[Path], dict]] = {
-    "LastCheckpoint": lambda folder: {"dirpath": str(folder)},
-    "OptimizerMonitor": lambda folder: {},  # noqa: ARG005
-    "PlainProgress": lambda folder: {"every_seconds": 0.0},  # noqa: ARG005
-    "PredictionWriter": lambda folder: {"path": str(folder / "new" / "predictions.jsonl")},
-    "ResultCollector": lambda folder: {},  # noqa: ARG005
-    "StepGuard": lambda folder: {},  # noqa: ARG005
-    "Throughput": lambda folder: {},  # noqa: ARG005
-}
-CALLBACKS = sorted(name for name in callbacks.__all__ if isinstance(getattr(callbacks, name), type))
-
-
-@pytest.mark.parametrize("name", CALLBACKS)
-def test_contract(name: str, tmp_path: Path) -> None:
-    callback = instantiate({"_target_": f"longdoc.callbacks.{name}", **MAKE[name](tmp_path)})
-    assert isinstance(callback, L.Callback)
-    for _ in range(2):
-        module = ForeignModule()
-        trainer(callback).fit(module, loader(), loader())
-        trainer(callback).test(module, loader(), verbose=False)
-        trainer(callback).predict(module, loader(), return_predictions=False)
-    again = pickle.loads(pickle.dumps(callback))
-    assert type(again) is type(callback)
-    trainer(again).fit(ForeignModule(), loader(), loader())
-
-
-@pytest.mark.parametrize("name", CALLBACKS)
-def test_changes_no_weight(name: str, tmp_path: Path) -> None:
-    weights = []
-    for using in ([], [getattr(callbacks, name)(**MAKE[name](tmp_path))]):
-        torch.manual_seed(0)
-        module = ForeignModule()
-        trainer(*using).fit(module, loader(), loader())
-        weights.append(module.embedding.weight.detach())
-    assert torch.equal(*weights)
 
 
 def test_prediction_writer_writes_a_line_a_document(tmp_path: Path) -> None:
@@ -119,7 +83,44 @@ def test_throughput_counts_real_tokens_and_no_validation_time() -> None:
         throughput.train_tokens / throughput.train_seconds, abs=0.1
     )
     assert summary["peak_memory_mb"] == pytest.approx(peak_memory_bytes(torch.device("cpu")) / 2**20, rel=0.2)
+    assert summary["train_padding_share"] == 0.3
+    assert 0 < summary["train_wait_share"] < 1
     assert Throughput().summary()["test_tokens_per_second"] is None
+
+
+def test_throughput_estimates_the_share_of_what_the_device_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("longdoc.callbacks.throughput.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("longdoc.callbacks.throughput.matrix_rate", lambda *_: 1000.0)
+
+    class Timed(ForeignModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.top = torch.nn.Linear(3, 5)
+            self.frozen = torch.nn.Linear(2, 2).requires_grad_(False)
+
+        def training_step(self, batch, batch_idx):
+            now[0] += 2.0
+            return super().training_step(batch, batch_idx) + 0 * self.top.weight.sum() + 0 * self.top.bias.sum()
+
+    class Data(list):
+        def __getitem__(self, i):
+            now[0] += 1.0
+            return super().__getitem__(i)
+
+    throughput = Throughput()
+    assert flops_per_token(Timed()) == 6 * 15 + 2 * 4
+    trainer(throughput).fit(Timed(), DataLoader(Data(loader().dataset), batch_size=None), loader())
+    summary = throughput.summary()
+    assert summary["train_wait_share"] == pytest.approx(4 / 12, abs=1e-4)
+    assert summary["train_hardware_share"] == pytest.approx(98 * 7 * 4 / 12 / 1000, abs=1e-4)
+
+
+def test_matrix_rate_is_that_of_a_product() -> None:
+    a = torch.ones(512, 512)
+    start = time.perf_counter()
+    a @ a
+    assert matrix_rate(torch.device("cpu"), torch.float32) > 0.2 * 2 * 512**3 / (time.perf_counter() - start)
 
 
 def test_throughput_stops_its_clock_in_validation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,187 @@
+"""Heat maps of attention."""
+
+import warnings
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import numpy as np
+from lightning.pytorch.loggers import TensorBoardLogger
+from torch import Tensor
+
+from longdoc.attention.pattern import Pattern
+from longdoc.attention.probes import attention_rows
+from longdoc.callbacks.monitor import ProbeMonitor
+from longdoc.callbacks.vocabulary import Vocabulary, find_tokenizer
+from longdoc.errors import ConfigError, MissingExtra
+
+_WHOLE_TOKENS = 400
+"""Longest document that is drawn as a square; of longer ones, the band around the diagonal is."""
+_BAND_TOKENS = 256
+_NUM_COLUMNS = 400
+_NUM_TICKS = 100
+_SHOWN_CHARS = 12
+
+
+def attention_map(q: Tensor, k: Tensor, pattern: Pattern, segment: int, scale: float | None = None) -> np.ndarray:
+    """Give the weights of a segment, mean over heads: rows are queries, columns keys. *Shape:* (L, L)."""
+    start, length = pattern.bounds[segment], pattern.lengths[segment]
+    whole = np.zeros((length, length), dtype=np.float32)
+    for row in attention_rows(q, k, pattern, range(start, start + length), scale):
+        whole[row.token - start, row.keys.numpy() - start] = row.weights.mean(0).cpu().numpy()
+    return whole
+
+
+def attention_band(
+    q: Tensor, k: Tensor, pattern: Pattern, segment: int, scale: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Give the weights near the diagonal of a long segment, mean over heads, for some of its queries.
+
+    Returns:
+        Positions of the queries in the segment, (C,), and what they give to the keys from 256 before to 256 after them,
+        (513, C); the rest of each column lies beyond.
+    """
+    start, length = pattern.bounds[segment], pattern.lengths[segment]
+    queries = np.unique(np.linspace(0, length - 1, _NUM_COLUMNS).astype(int))
+    band = np.zeros((2 * _BAND_TOKENS + 1, len(queries)), dtype=np.float32)
+    for column, query in enumerate(queries.tolist()):
+        (row,) = attention_rows(q, k, pattern, [start + query], scale)
+        offset = row.keys.numpy() - start - query
+        near = np.abs(offset) <= _BAND_TOKENS
+        band[offset[near] + _BAND_TOKENS, column] = row.weights.mean(0).cpu().numpy()[near]
+    return queries, band
+
+
+def draw_map(weights: np.ndarray, tokens: Sequence[str], title: str, queries: np.ndarray | None = None) -> Any:
+    """Draw what ``attention_map`` gives, or with ``queries`` what ``attention_band`` does, on a logarithmic scale.
+
+    Args:
+        weights: To draw.
+        tokens: Of the whole segment, for the axes.
+        title: Above the picture.
+        queries: Positions of the columns of a band.
+
+    Returns:
+        A figure of matplotlib.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.colors import LogNorm
+    from matplotlib.figure import Figure
+
+    across = len(tokens) if queries is None else len(queries)
+    width = max(5.0, 0.13 * min(across, _NUM_TICKS) + 2)
+    figure = Figure(figsize=(width, width if queries is None else 6.5), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    norm = LogNorm(vmin=max(float(weights.max()) * 1e-4, 1e-12), vmax=max(float(weights.max()), 1e-11), clip=True)
+    extent = None if queries is None else (-0.5, across - 0.5, _BAND_TOKENS + 0.5, -_BAND_TOKENS - 0.5)
+    image = axes.imshow(weights, norm=norm, cmap="viridis", aspect="auto", interpolation="nearest", extent=extent)
+    ticks = np.unique(np.linspace(0, across - 1, min(across, _NUM_TICKS)).astype(int))
+    places = ticks if queries is None else queries[ticks]
+    shown = [tokens[i][:_SHOWN_CHARS] for i in places]
+    named = shown if queries is None else [f"{token}  {i:,}" for token, i in zip(shown, places, strict=True)]
+    labels = [*axes.set_xticks(ticks, named, rotation=90, fontsize=6)]
+    labels += axes.set_yticks(ticks, shown, fontsize=6) if queries is None else []
+    for tick in labels:
+        for label in (tick.label1, tick.label2):
+            label.set_parse_math(False)  # "$" is text
+    axes.set_xlabel("token that is read" if queries is None else "token that reads, and its position")
+    axes.set_ylabel("token that reads" if queries is None else "distance of the token that is read")
+    axes.set_title(title, fontsize=10, parse_math=False)
+    figure.colorbar(image, ax=axes, label="weight, mean of the heads")
+    return figure
+
+
+class AttentionMaps(ProbeMonitor):
+    """Draws what tokens read, as PNG files and into the image panel of a TensorBoard logger.
+
+    Documents up to 400 tokens become a square, longer ones the band of 256 tokens around the diagonal.
+
+    Args:
+        folder: Where ``step_N_document_D_layer_L.png`` is written.
+        texts: Documents to draw; they need a tokenizer. None for the first that the encoder reads.
+        layers: Which layers; -1 is the last.
+        num_documents: How many documents are drawn at most.
+        every_n_steps: See ``ProbeMonitor``.
+        tokenizer: Attribute of module or datamodule; None looks for ``tokenizer`` and ``preprocessor.tokenizer``.
+            Without one, the axes show ids.
+        encoder: See ``ProbeMonitor``.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        texts: Sequence[str] | None = None,
+        layers: Sequence[int] = (-1,),
+        num_documents: int = 2,
+        every_n_steps: int = 1000,
+        tokenizer: str | None = None,
+        encoder: str | None = None,
+    ) -> None:
+        super().__init__(every_n_steps, encoder=encoder)
+        self.folder = Path(folder)
+        self.texts = texts
+        self.layers = tuple(layers)
+        self.num_documents = num_documents
+        self.tokenizer = tokenizer
+        self._vocabulary: Vocabulary | None = None
+        self._num_layers = 0
+        self._found: dict[tuple[int, int], tuple[np.ndarray, np.ndarray | None]] = {}
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Find encoder, tokenizer and documents."""
+        if find_spec("matplotlib") is None:
+            raise MissingExtra("matplotlib", "figures", "AttentionMaps")
+        found = find_tokenizer(trainer, pl_module, self.tokenizer)
+        self._vocabulary = None if found is None else Vocabulary(found)
+        if self.texts is not None:
+            if self._vocabulary is None:
+                raise ConfigError(
+                    "AttentionMaps(texts=...): expected a tokenizer in the module, got none; tokenizer=NAME"
+                )
+            self.probe = [self._vocabulary.encode(text) for text in self.texts]
+        super().on_fit_start(trainer, pl_module)
+        assert self._model is not None
+        self._num_layers = int(self._model.config.num_hidden_layers)
+        wrong = [layer for layer in self.layers if not -self._num_layers <= layer < self._num_layers]
+        if wrong:
+            raise ConfigError(f"AttentionMaps(layers={self.layers}): the encoder has {self._num_layers} layers")
+
+    def see(self, layer: int, q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> None:
+        """Take the weights of a layer that is drawn."""
+        if layer not in {chosen % self._num_layers for chosen in self.layers}:
+            return
+        for document, length in enumerate(pattern.lengths[: self.num_documents]):
+            if length <= _WHOLE_TOKENS:
+                self._found[document, layer] = attention_map(q, k, pattern, document, scale), None
+            else:
+                queries, band = attention_band(q, k, pattern, document, scale)
+                self._found[document, layer] = band, queries
+
+    def report(self, trainer: L.Trainer) -> None:
+        """Draw."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for (document, layer), (weights, queries) in self._found.items():
+            ids = self.probe[document]
+            tokens = [str(i) for i in ids] if self._vocabulary is None else self._vocabulary.shown(ids)
+            title = f"Layer {layer}, document {document}, step {trainer.global_step}"
+            if queries is not None:
+                title += f": {weights.sum(0).mean():.0%} of the attention stays within {_BAND_TOKENS} tokens"
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # drawn as a box
+                figure = draw_map(weights, tokens, title, queries)
+                name = f"step_{trainer.global_step}_document_{document}_layer_{layer}"
+                figure.savefig(self.folder / f"{name}.png")
+                figure.canvas.draw()
+            pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]
+            for logger in trainer.loggers:
+                if isinstance(logger, TensorBoardLogger):
+                    tag = f"attention/document_{document}_layer_{layer}"
+                    logger.experiment.add_image(tag, pixels, trainer.global_step, dataformats="HWC")
+
+    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Leave nothing behind."""
+        super().teardown(trainer, pl_module, stage)
+        self._vocabulary, self._found = None, {}
