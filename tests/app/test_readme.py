@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from longdoc.callbacks.monitor import Monitor
 from tests.app.conftest import judgment
+from tests.models.tiny import tiny_encoder
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -52,3 +54,50 @@ def test_the_lightning_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (tmp_path / "cases" / f"{split}.jsonl").write_text("\n".join(rows), encoding="utf-8")
     exec(compile(block("lightning"), "README.md", "exec"), {})
     assert len((tmp_path / "found.jsonl").read_text().splitlines()) == 3
+
+
+PROJECT = """
+import lightning as L
+import torch
+from torch.utils.data import DataLoader
+from transformers import AutoModelForTokenClassification
+
+
+class Tagger(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.model = AutoModelForTokenClassification.from_pretrained("encoder").train()
+
+    def training_step(self, batch, batch_idx):
+        return self.model(**batch).loss
+
+    def validation_step(self, batch, batch_idx):
+        self.log("dev/loss", self.model(**batch).loss)
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), lr=1e-3)
+
+
+def rows(number, seed):
+    ids = torch.randint(5, 64, (number, 700), generator=torch.Generator().manual_seed(seed))
+    mask = torch.arange(700) < torch.linspace(300, 700, number)[:, None]
+    labels = torch.where(mask, ids % 3, -100)
+    return [{"input_ids": i, "attention_mask": m.long(), "labels": t} for i, m, t in zip(ids, mask, labels)]
+
+
+train_loader, dev_loader = DataLoader(rows(4, 0), batch_size=2), DataLoader(rows(2, 1), batch_size=2)
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*smaller than the logging interval")
+@pytest.mark.filterwarnings("ignore:.*`tensorboardX` has been removed")
+def test_the_monitors_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "project.py").write_text(PROJECT, encoding="utf-8")
+    tiny_encoder("Bert", "ForTokenClassification").save_pretrained(tmp_path / "encoder")
+    assert len(block("monitors").strip().splitlines()) <= 10
+    names: dict = {}
+    exec(compile(block("monitors"), "README.md", "exec"), names)
+    monitors = [callback for callback in names["trainer"].callbacks if isinstance(callback, Monitor)]
+    assert [(bool(monitor.latest), monitor.alarms) for monitor in monitors] == [(True, {})] * 3
