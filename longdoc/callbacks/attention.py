@@ -25,27 +25,18 @@ class AttentionEntropy(ProbeMonitor):
     It counts as a share of what equal weights on all visible keys would give, ``attention/entropy/layer_N`` for the
     mean of the heads. A head has collapsed if its share falls below 0.002, or below 0.1 and a tenth of all that it had
     before. It is uniform if what is missing to 1 falls below 1e-6, or below 0.05 and a tenth of all that was missing.
-
-    Args:
-        every_n_steps: See ``ProbeMonitor``.
-        max_tokens: See ``ProbeMonitor``.
-        encoder: See ``ProbeMonitor``.
     """
-
-    def __init__(self, every_n_steps: int = 100, max_tokens: int = 1024, encoder: str | None = None) -> None:
-        super().__init__(every_n_steps, max_tokens, encoder)
-        self._shares: dict[int, list[float]] = {}
 
     def see(self, layer: int, q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> None:
         """Measure the heads of a layer; where attention cannot choose there is nothing to see."""
         most = uniform_entropy(pattern)
         if pattern.control is None and most > 0:
-            self._shares[layer] = (head_entropy(q, k, pattern, scale) / most).tolist()
+            self.seen[layer] = (head_entropy(q, k, pattern, scale) / most).tolist()
 
     def report(self, trainer: L.Trainer) -> None:
         """Log the layers and name the heads that are out of their range."""
-        self.note(trainer, {f"attention/entropy/layer_{n}": sum(row) / len(row) for n, row in self._shares.items()})
-        for layer, row in self._shares.items():
+        self.note(trainer, {f"attention/entropy/layer_{n}": sum(row) / len(row) for n, row in self.seen.items()})
+        for layer, row in self.seen.items():
             for kind, floor, limit in (("collapsed", 0.002, 0.1), ("uniform", 1e-6, 0.05)):
                 missing = row if kind == "collapsed" else [1 - share for share in row]
                 keys = [f"{kind}/{layer}/{head}" for head in range(len(row))]
@@ -63,27 +54,18 @@ class HeadSimilarity(ProbeMonitor):
     Alike is the share of their attention that two heads spend on the same keys, mean over tokens and pairs of heads:
     ``attention/similarity/layer_N``. Two heads are the same if what is missing to 1 falls below 1e-6, or below 0.05 and
     a tenth of what was missing before.
-
-    Args:
-        every_n_steps: See ``ProbeMonitor``.
-        max_tokens: See ``ProbeMonitor``.
-        encoder: See ``ProbeMonitor``.
     """
-
-    def __init__(self, every_n_steps: int = 100, max_tokens: int = 1024, encoder: str | None = None) -> None:
-        super().__init__(every_n_steps, max_tokens, encoder)
-        self._overlap: dict[int, Tensor] = {}
 
     def see(self, layer: int, q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> None:
         """Compare the heads of a layer on some tokens."""
         if q.shape[1] > 1 and pattern.control is None and uniform_entropy(pattern) > 0:
             tokens = torch.linspace(0, pattern.num_tokens - 1, _NUM_ROWS).long().unique().tolist()
-            self._overlap[layer] = head_overlap(attention_rows(q, k, pattern, tokens, scale)).cpu()
+            self.seen[layer] = head_overlap(attention_rows(q, k, pattern, tokens, scale)).cpu()
 
     def report(self, trainer: L.Trainer) -> None:
         """Log the layers and name the pairs."""
         numbers = {}
-        for layer, overlap in self._overlap.items():
+        for layer, overlap in self.seen.items():
             pairs = torch.triu_indices(len(overlap), len(overlap), 1)
             values = overlap[pairs[0], pairs[1]].tolist()
             numbers[f"attention/similarity/layer_{layer}"] = sum(values) / len(values)
@@ -153,7 +135,6 @@ class ScoreRange(ProbeMonitor):
         self._root: L.LightningModule | None = None
         self._inputs: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
         self._finite: list[Tensor] = []
-        self._scores: dict[int, tuple[float, float]] = {}
         self._sizes: dict[str, float] = {}
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -197,7 +178,7 @@ class ScoreRange(ProbeMonitor):
     def see(self, layer: int, q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> None:
         """Measure the scores of a layer."""
         product = largest_score(q, k, pattern)
-        self._scores[layer] = product, product * (q.shape[-1] ** -0.5 if scale is None else scale)
+        self.seen[layer] = product, product * (q.shape[-1] ** -0.5 if scale is None else scale)
 
     def run(self, model: PreTrainedModel) -> None:
         """Run the probe and measure what each module puts out."""
@@ -207,7 +188,7 @@ class ScoreRange(ProbeMonitor):
     def report(self, trainer: L.Trainer) -> None:
         """Log sizes, and warn of what does not fit half precision or is not finite."""
         largest = max(self._sizes, key=lambda name: self._sizes[name], default=None)
-        numbers = {f"attention/score/layer_{layer}": score for layer, (_, score) in self._scores.items()}
+        numbers = {f"attention/score/layer_{layer}": score for layer, (_, score) in self.seen.items()}
         if largest is not None:
             numbers["activation/largest"] = self._sizes[largest]
         self.note(trainer, numbers)
@@ -215,7 +196,7 @@ class ScoreRange(ProbeMonitor):
         if first is not None:
             self.alarm(["probe"], f"step {trainer.global_step}: the output of {first} is not finite")
             return
-        for layer, (product, _) in self._scores.items():
+        for layer, (product, _) in self.seen.items():
             if product > self.max_size:
                 self.alarm(
                     [f"score/{layer}"],

@@ -74,7 +74,7 @@ class DocumentCallback(L.Callback):
 
     stages: tuple[str, ...] = ("validate", "test", "predict")
 
-    def begin(self, trainer: L.Trainer) -> None:
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Prepare for a run over documents."""
         raise NotImplementedError
 
@@ -85,53 +85,58 @@ class DocumentCallback(L.Callback):
     def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         """Make of them what there is to make, on all processes."""
 
-    def _begin(self, trainer: L.Trainer, stage: str) -> None:
-        if stage in self.stages and not trainer.sanity_checking:
-            self.begin(trainer)
-
-    def _see(self, trainer: L.Trainer, outputs: Any, stage: str) -> None:
-        if stage in self.stages and not trainer.sanity_checking and (stage != "validate" or _are_results(outputs)):
+    def take(self, trainer: L.Trainer, outputs: Any, batch: Any, stage: str) -> None:  # noqa: ARG002
+        """Take what a step returned, and its batch."""
+        if stage != "validate" or _are_results(outputs):
             self.see(document_results(outputs, type(self).__name__), trainer)
 
-    def _end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        if stage in self.stages and not trainer.sanity_checking:
-            self.end(trainer, pl_module, stage)
+    def _reads(self, trainer: L.Trainer, stage: str) -> bool:
+        return stage in self.stages and not trainer.sanity_checking
 
-    def on_validation_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_validation_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Begin."""
-        self._begin(trainer, "validate")
+        if self._reads(trainer, "validate"):
+            self.begin(trainer, pl_module)
 
-    def on_test_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_test_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Begin."""
-        self._begin(trainer, "test")
+        if self._reads(trainer, "test"):
+            self.begin(trainer, pl_module)
 
-    def on_predict_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_predict_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Begin."""
-        self._begin(trainer, "predict")
+        if self._reads(trainer, "predict"):
+            self.begin(trainer, pl_module)
 
-    def on_validation_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
+    def on_validation_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:  # noqa: ARG002
         """Take a batch."""
-        self._see(trainer, outputs, "validate")
+        if self._reads(trainer, "validate"):
+            self.take(trainer, outputs, batch, "validate")
 
-    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:  # noqa: ARG002
         """Take a batch."""
-        self._see(trainer, outputs, "test")
+        if self._reads(trainer, "test"):
+            self.take(trainer, outputs, batch, "test")
 
-    def on_predict_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
+    def on_predict_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:  # noqa: ARG002
         """Take a batch."""
-        self._see(trainer, outputs, "predict")
+        if self._reads(trainer, "predict"):
+            self.take(trainer, outputs, batch, "predict")
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """End."""
-        self._end(trainer, pl_module, "validate")
+        if self._reads(trainer, "validate"):
+            self.end(trainer, pl_module, "validate")
 
     def on_test_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """End."""
-        self._end(trainer, pl_module, "test")
+        if self._reads(trainer, "test"):
+            self.end(trainer, pl_module, "test")
 
     def on_predict_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """End."""
-        self._end(trainer, pl_module, "predict")
+        if self._reads(trainer, "predict"):
+            self.end(trainer, pl_module, "predict")
 
 
 class PredictionWriter(DocumentCallback):
@@ -148,7 +153,7 @@ class PredictionWriter(DocumentCallback):
         self._file: IO[str] | None = None
         self._ids: set[str] = set()
 
-    def begin(self, trainer: L.Trainer) -> None:
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Begin the file."""
         self._close()
         if trainer.is_global_zero:
@@ -185,7 +190,7 @@ class ResultCollector(DocumentCallback):
         self.results: list[Any] = []
         self._ids: set[str] = set()
 
-    def begin(self, trainer: L.Trainer) -> None:  # noqa: ARG002
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Forget the run before."""
         self.results, self._ids = [], set()
 
@@ -208,7 +213,7 @@ class Coverage(DocumentCallback):
         self._seen: dict[str, Counter[str]] = {}
         self._total: Counter[str] = Counter()
 
-    def begin(self, trainer: L.Trainer) -> None:  # noqa: ARG002
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Begin to count."""
         self._seen = {}
 

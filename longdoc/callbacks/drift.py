@@ -73,7 +73,7 @@ def input_tally(ids: np.ndarray, lengths: Sequence[int], vocabulary: Vocabulary 
 
     Returns:
         ``tokens`` in 256 classes by id, and for each segment ``length`` in quarters of a doubling, share of ``unknown``
-        tokens in doublings, and ``fertility``, tokens of a word in tenths.
+        tokens in doublings of 1 %, and ``fertility``, tokens of a word in tenths.
     """
     segment = np.repeat(np.arange(len(lengths)), lengths)
     if vocabulary is not None:
@@ -88,7 +88,7 @@ def input_tally(ids: np.ndarray, lengths: Sequence[int], vocabulary: Vocabulary 
     if vocabulary is not None:
         unknown = np.bincount(segment[ids == vocabulary.unk_id], minlength=len(lengths))[full] / sizes[full]
         words = np.bincount(segment[vocabulary.starts_word[ids]], minlength=len(lengths))[full]
-        tally["unknown"] = _counts(np.ceil(np.log2(1 + 1024 * unknown)))
+        tally["unknown"] = _counts(np.rint(np.log2(1 + 100 * unknown)))
         tally["fertility"] = _counts(np.rint(10 * sizes[full] / np.maximum(words, 1)))
     return tally
 
@@ -166,7 +166,7 @@ class Drift(Monitor):
                 self.alarm([f"{where}/{name}"], told)
 
 
-class InputDrift(Drift):
+class InputDrift(DocumentCallback, Drift):
     """Warns where texts to validate, test or predict are not like those of the training.
 
     The baseline is what the encoder reads in the first epoch, and the labels of its batches; see ``input_tally`` and
@@ -189,12 +189,15 @@ class InputDrift(Drift):
         self.tokenizer = tokenizer
         self.encoder = encoder
         self._complete = False
-        self._now: Tally | None = None
+        self._now: Tally = {}
+        self._vocabulary: Vocabulary | None = None
         self._hook: RemovableHandle | None = None
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """A fit makes its own baseline."""
+        """Find the tokenizer; a fit makes its own baseline."""
         super().setup(trainer, pl_module, stage)
+        found = find_tokenizer(trainer, pl_module, self.tokenizer)
+        self._vocabulary = None if found is None else Vocabulary(found)
         if stage == "fit":
             self.baseline, self._complete = {}, False
 
@@ -207,104 +210,73 @@ class InputDrift(Drift):
         super().load_state_dict(state_dict)
         self._complete = state_dict["complete"]
 
-    def _watch(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        found = find_tokenizer(trainer, pl_module, self.tokenizer)
-        vocabulary = None if found is None else Vocabulary(found)
-
-        def see(ids: Tensor, pattern: Pattern) -> None:
-            if self._now is not None:
-                with self.clock():
-                    add_(self._now, input_tally(ids.cpu().numpy(), pattern.lengths, vocabulary))
-
-        if self._hook is None:
-            self._hook = watch_inputs(find_encoder(pl_module, self.encoder), see)
-
-    def _labels(self, batch: Any) -> None:
-        if self._now is not None:
-            with self.clock():
-                add_(self._now, {"labels": label_counts(batch)})
-
-    def _end(self, trainer: L.Trainer, stage: str) -> None:
-        if self._now is None:
-            return
-        with self.clock():
-            now, self._now = _total(trainer, self._now), None
-            before = self.baseline if self._complete else _total(trainer, self.baseline)
-            self.compare(trainer, before, now, stage)
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Watch; one process goes on with what a checkpoint holds of the first epoch."""
-        self._watch(trainer, pl_module)
-        if trainer.global_rank and not self._complete:
-            self.baseline = {}
-
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Count in the first epoch."""
-        self._now = None if self._complete else self.baseline
-        self._labels(batch)
-
-    def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:  # noqa: ARG002
-        """Count no more: what runs now is run again, or by other callbacks."""
-        self._now = None
-
-    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Close the baseline; further epochs read the same."""
-        if not self._complete:
-            self.baseline, self._complete = _total(trainer, self.baseline), True
-
     def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:  # noqa: ARG002
         """Keep what all processes have counted."""
         if not self._complete:
             total = {name: dict(counts) for name, counts in _total(trainer, self.baseline).items()}
             checkpoint["callbacks"][self.state_key]["baseline"] = total
 
-    def _begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if not trainer.sanity_checking:
-            self._watch(trainer, pl_module)
-            self._now = {}
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Let one process go on with what a checkpoint holds of the first epoch."""
+        if trainer.global_rank and not self._complete:
+            self.baseline = {}
 
-    def on_validation_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Begin."""
-        self._begin(trainer, pl_module)
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+        """Count in the first epoch."""
+        if not self._complete:
+            self._count(self.baseline, pl_module)
+            self._labels(self.baseline, batch)
 
-    def on_test_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Begin."""
-        self._begin(trainer, pl_module)
+    def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:  # noqa: ARG002
+        """Count no more: what runs now is run again, or by other callbacks."""
+        self._stop()
 
-    def on_predict_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Begin."""
-        self._begin(trainer, pl_module)
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Close the baseline; further epochs read the same."""
+        if not self._complete:
+            self.baseline, self._complete = _total(trainer, self.baseline), True
 
-    def on_validation_batch_start(self, trainer: Any, pl_module: Any, batch: Any, *_: Any) -> None:  # noqa: ARG002
-        """Count the labels."""
-        self._labels(batch)
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Begin to count."""
+        self._now = {}
+        self._count(self._now, pl_module)
 
-    def on_test_batch_start(self, trainer: Any, pl_module: Any, batch: Any, *_: Any) -> None:  # noqa: ARG002
-        """Count the labels."""
-        self._labels(batch)
+    def take(self, trainer: L.Trainer, outputs: Any, batch: Any, stage: str) -> None:  # noqa: ARG002
+        """Count the labels; the results do not matter."""
+        self._labels(self._now, batch)
 
-    def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
         """Compare."""
-        self._end(trainer, "validate")
-
-    def on_test_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Compare."""
-        self._end(trainer, "test")
-
-    def on_predict_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Compare."""
-        self._end(trainer, "predict")
+        self._stop()
+        with self.clock():
+            before = self.baseline if self._complete else _total(trainer, self.baseline)
+            self.compare(trainer, before, _total(trainer, self._now), stage)
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Leave nothing behind in the model."""
-        self._now = None
+        """Leave nothing behind."""
+        self._stop()
+        self._vocabulary = None
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
+        """Leave nothing behind."""
+        self.teardown(trainer, pl_module, "")
+
+    def _count(self, tally: Tally, pl_module: L.LightningModule) -> None:
+        def see(ids: Tensor, pattern: Pattern) -> None:
+            with self.clock():
+                add_(tally, input_tally(ids.cpu().numpy(), pattern.lengths, self._vocabulary))
+
+        self._stop()
+        self._hook = watch_inputs(find_encoder(pl_module, self.encoder), see)
+
+    def _labels(self, tally: Tally, batch: Any) -> None:
+        with self.clock():
+            add_(tally, {"labels": label_counts(batch)})
+
+    def _stop(self) -> None:
         if self._hook is not None:
             self._hook.remove()
             self._hook = None
-
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
-        """Leave nothing behind in the model."""
-        self.teardown(trainer, pl_module, "")
 
 
 class OutputDrift(DocumentCallback, Drift):
@@ -324,7 +296,7 @@ class OutputDrift(DocumentCallback, Drift):
         super().__init__(max_psi, max_ks)
         self._now: Tally = {}
 
-    def begin(self, trainer: L.Trainer) -> None:  # noqa: ARG002
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Begin to count."""
         self._now = {}
 

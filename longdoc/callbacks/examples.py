@@ -141,7 +141,7 @@ class ErrorExamples(DocumentCallback):
         self.context_chars = context_chars
         self._worst: list[Result] = []
 
-    def begin(self, trainer: L.Trainer) -> None:  # noqa: ARG002
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Forget the run before."""
         self._worst = []
 

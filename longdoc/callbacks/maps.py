@@ -128,7 +128,6 @@ class AttentionMaps(ProbeMonitor):
         self.tokenizer = tokenizer
         self._vocabulary: Vocabulary | None = None
         self._num_layers = 0
-        self._found: dict[tuple[int, int], tuple[np.ndarray, np.ndarray | None]] = {}
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Find encoder, tokenizer and documents."""
@@ -155,15 +154,15 @@ class AttentionMaps(ProbeMonitor):
             return
         for document, length in enumerate(pattern.lengths[: self.num_documents]):
             if length <= _WHOLE_TOKENS:
-                self._found[document, layer] = attention_map(q, k, pattern, document, scale), None
+                self.seen[document, layer] = attention_map(q, k, pattern, document, scale), None
             else:
                 queries, band = attention_band(q, k, pattern, document, scale)
-                self._found[document, layer] = band, queries
+                self.seen[document, layer] = band, queries
 
     def report(self, trainer: L.Trainer) -> None:
         """Draw."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        for (document, layer), (weights, queries) in self._found.items():
+        for (document, layer), (weights, queries) in self.seen.items():
             ids = self.probe[document]
             tokens = [str(i) for i in ids] if self._vocabulary is None else self._vocabulary.shown(ids)
             title = f"Layer {layer}, document {document}, step {trainer.global_step}"
@@ -184,4 +183,4 @@ class AttentionMaps(ProbeMonitor):
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         """Leave nothing behind."""
         super().teardown(trainer, pl_module, stage)
-        self._vocabulary, self._found = None, {}
+        self._vocabulary, self.seen = None, {}

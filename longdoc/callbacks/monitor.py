@@ -88,13 +88,14 @@ class ProbeMonitor(Monitor):
         self.max_tokens = max_tokens
         self.encoder = encoder
         self.probe: list[list[int]] = []
+        self.seen: dict[Any, Any] = {}
         self._next_step = 1
         self._lowest: dict[str, list[float]] = {}
         self._model: PreTrainedModel | None = None
         self._hooks: list[RemovableHandle] = []
 
     def see(self, layer: int, q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> None:
-        """Look at one layer."""
+        """Look at one layer, and put what there is to report into ``seen``."""
         raise NotImplementedError
 
     def report(self, trainer: L.Trainer) -> None:
@@ -133,6 +134,7 @@ class ProbeMonitor(Monitor):
         self._next_step = (trainer.global_step // self.every_n_steps + 1) * self.every_n_steps
         assert self._model is not None
         with self.clock():
+            self.seen = {}
             with trainer.precision_plugin.forward_context(), watch_attention(self._model, self.see):
                 self.run(self._model)
             if trainer.is_global_zero:
