@@ -90,11 +90,6 @@ class DocumentModule(L.LightningModule, Generic[R]):
             for part in in_training:
                 part.training = True
 
-    def setup(self, stage: str) -> None:  # noqa: ARG002
-        """Note which weights are matrices, before FSDP makes vectors of them all."""
-        for parameter in self.parameters():
-            parameter.num_dims = getattr(parameter, "num_dims", parameter.ndim)  # type: ignore[attr-defined]
-
     def configure_optimizers(self) -> Any:
         """AdamW and its schedule, stepped every optimiser step."""
         if self.optimizer is None:

@@ -1,3 +1,0 @@
-from tests.app.conftest import composed, corpus
-
-__all__ = ["composed", "corpus"]
