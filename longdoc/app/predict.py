@@ -1,6 +1,5 @@
 """``longdoc predict`` and ``longdoc evaluate``: a checkpoint at work on documents."""
 
-import json
 import os
 import sys
 from argparse import Namespace
@@ -16,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from longdoc.app.build import READ_TASKS
-from longdoc.app.report import evaluate, print_report
+from longdoc.app.report import evaluate, print_report, write_json
 from longdoc.callbacks.documents import prediction_line
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.documents import Document
@@ -69,7 +68,7 @@ def evaluate_command(options: Namespace) -> None:
     report = evaluate(module, results, lengths)
     print_report(report, Path(options.data).name, Console())
     if options.output is not None:
-        Path(options.output).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(Path(options.output), report)
 
 
 def result_stream(module: DocumentModule, documents: Iterable[Document]) -> Iterator[tuple[EncodedDocument, Any]]:

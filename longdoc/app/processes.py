@@ -1,13 +1,11 @@
 """The processes that train together: which of them writes, how they are started, and how they end."""
 
-import json
 import logging
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import lightning as L
 from hydra.core.hydra_config import HydraConfig
@@ -31,11 +29,6 @@ _OF_ONE_JOB = {"LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_P
 def is_first() -> bool:
     """Whether this is the process that writes and prints for all."""
     return getattr(rank_zero_only, "rank", 0) == 0
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write a file for people and programs."""
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @contextmanager

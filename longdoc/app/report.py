@@ -1,8 +1,10 @@
 """What a run or an evaluation tells: one plain structure for ``metrics.json`` and the console."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -88,6 +90,11 @@ def document_counts(results: Sequence[Any]) -> list[dict[str, Any]]:
             counts = {"num_correct": len(gold & predicted), "num_predicted": len(predicted), "num_gold": len(gold)}
             rows.append({"id": result.id, **counts})
     return rows
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a file for people and programs."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def count_lost(lost: Iterable[LostSpan]) -> dict[str, int]:

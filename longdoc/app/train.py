@@ -15,9 +15,17 @@ from rich.console import Console
 from longdoc.app.baselines import baseline_lines, baselines
 from longdoc.app.build import Run, build, close, complete
 from longdoc.app.environment import environment
-from longdoc.app.processes import checkpoint_to_go_on, command_of_processes, is_first, orderly_end, write_json
+from longdoc.app.processes import checkpoint_to_go_on, command_of_processes, is_first, orderly_end
 from longdoc.app.quiet import quieten
-from longdoc.app.report import count_lost, document_counts, evaluate, lost_line, print_report, speed_line
+from longdoc.app.report import (
+    count_lost,
+    document_counts,
+    evaluate,
+    lost_line,
+    print_report,
+    speed_line,
+    write_json,
+)
 from longdoc.app.targets import check_targets
 from longdoc.callbacks import ResultCollector, StepGuard, Throughput
 from longdoc.errors import ConfigError

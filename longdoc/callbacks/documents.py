@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -38,6 +38,17 @@ def gather(value: T, trainer: L.Trainer) -> list[T]:
     if trainer.world_size > 1:
         distributed.all_gather_object(values, value)
     return values
+
+
+def new_results(results: Sequence[Result], trainer: L.Trainer, ids: set[str]) -> Iterator[Result]:
+    """Go through the results of a step of all processes, but for documents in ``ids``, where those that come are added.
+
+    A sampler that deals unevenly repeats some.
+    """
+    for result in (result for of_one in gather(results, trainer) for result in of_one):
+        if result.id not in ids:
+            ids.add(result.id)
+            yield result
 
 
 def prediction_line(result: Result) -> str:
@@ -156,15 +167,15 @@ class PredictionWriter(DocumentCallback):
     def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Begin the file."""
         self._close()
+        self._ids = set()
         if trainer.is_global_zero:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file, self._ids = self.path.open("w", encoding="utf-8"), set()
+            self._file = self.path.open("w", encoding="utf-8")
 
     def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:
-        """Write the documents of a step; a sampler that deals unevenly repeats some."""
-        for result in (result for of_one in gather(results, trainer) for result in of_one):
-            if self._file is not None and result.id not in self._ids:
-                self._ids.add(result.id)
+        """Write the documents of a step."""
+        for result in new_results(results, trainer, self._ids):
+            if self._file is not None:
                 self._file.write(prediction_line(result) + "\n")
 
     def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
@@ -196,10 +207,7 @@ class ResultCollector(DocumentCallback):
 
     def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:
         """Keep the documents of a step."""
-        for result in (result for of_one in gather(results, trainer) for result in of_one):
-            if result.id not in self._ids:
-                self._ids.add(result.id)
-                self.results.append(result)
+        self.results.extend(new_results(results, trainer, self._ids))
 
 
 class Coverage(DocumentCallback):

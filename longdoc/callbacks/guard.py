@@ -8,6 +8,8 @@ import lightning as L
 import torch
 from torch import Tensor, distributed
 
+from longdoc.callbacks.documents import gather
+from longdoc.callbacks.optimizer import gradient_norm
 from longdoc.errors import ConfigError
 from longdoc.text.preprocess import EncodedDocument
 
@@ -68,8 +70,7 @@ class StepGuard(L.Callback):
         """Take the gradients away where they or the loss are not finite: then the optimiser changes nothing."""
         fine = torch.stack([finite for _, finite in self._step]).all()
         if getattr(trainer.precision_plugin, "scaler", None) is None:  # a scaler of gradients skips steps by itself
-            gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-            fine = fine & torch.nn.utils.get_total_norm(gradients).isfinite()
+            fine = fine & gradient_norm(optimizer).isfinite()
         number = fine.int()
         if trainer.world_size > 1:
             distributed.all_reduce(number, distributed.ReduceOp.MIN)
@@ -79,7 +80,7 @@ class StepGuard(L.Callback):
         optimizer.zero_grad(set_to_none=True)
         self.num_skipped += 1
         self.num_in_a_row += 1
-        what, ids = self._culprits(trainer.world_size)
+        what, ids = self._culprits(trainer)
         if self.num_in_a_row >= self.max_skipped_in_a_row:
             raise ConfigError(
                 f"{self.num_in_a_row} optimiser steps in a row were skipped, the last one because its {what} is not "
@@ -91,13 +92,10 @@ class StepGuard(L.Callback):
                 f"({self.num_skipped} skipped so far)"
             )
 
-    def _culprits(self, world_size: int) -> tuple[str, list[str]]:
+    def _culprits(self, trainer: L.Trainer) -> tuple[str, list[str]]:
         """The documents whose loss is not finite, of all processes; where there are none, all of the step."""
         mine = [(ids, bool(finite)) for ids, finite in self._step]
-        gathered: list[Any] = [mine] * world_size
-        if world_size > 1:
-            distributed.all_gather_object(gathered, mine)
-        batches = [batch for of_rank in gathered for batch in of_rank]
+        batches = [batch for of_rank in gather(mine, trainer) for batch in of_rank]
         bad = [ids for ids, finite in batches if not finite]
         chosen = bad or [ids for ids, _ in batches]
         return "loss" if bad else "gradient", list(dict.fromkeys(name for ids in chosen for name in ids))

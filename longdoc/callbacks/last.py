@@ -14,6 +14,7 @@ import torch
 from lightning.pytorch.callbacks import Checkpoint
 from torch import distributed
 
+from longdoc.callbacks.documents import gather
 from longdoc.callbacks.signals import STOP
 from longdoc.errors import ConfigError
 
@@ -136,11 +137,7 @@ class LastCheckpoint(Checkpoint):
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:  # noqa: ARG002
         """Keep the random generators of all processes."""
-        states = [_get_rng(trainer.strategy.root_device)]
-        if trainer.world_size > 1:
-            states *= trainer.world_size
-            distributed.all_gather_object(states, states[0])
-        checkpoint[_RNG] = states
+        checkpoint[_RNG] = gather(_get_rng(trainer.strategy.root_device), trainer)
         if self._before_validation:
             # Lightning skips a validation that had not begun, and repeats in part one that had: say that it has begun.
             begun = {"ready": 1, "started": 1, "processed": 0, "completed": 0}

@@ -4,7 +4,14 @@ from typing import Any
 
 import lightning as L
 import torch
+from torch import Tensor
 from torch.optim import Optimizer
+
+
+def gradient_norm(optimizer: Optimizer) -> Tensor:
+    """The norm of all gradients that an optimiser is about to use. *Shape:* ()."""
+    gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    return torch.nn.utils.get_total_norm(gradients)
 
 
 class OptimizerMonitor(L.Callback):
@@ -16,6 +23,5 @@ class OptimizerMonitor(L.Callback):
     def on_before_optimizer_step(self, trainer: Any, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
         """Log the rate and the norm of the step to come."""
         if (trainer.global_step + 1) % trainer.log_every_n_steps == 0:
-            gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
             rate = max(float(group["lr"]) for group in optimizer.param_groups)
-            pl_module.log_dict({"train/lr": rate, "train/grad_norm": torch.nn.utils.get_total_norm(gradients)})
+            pl_module.log_dict({"train/lr": rate, "train/grad_norm": gradient_norm(optimizer)})
