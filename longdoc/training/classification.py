@@ -20,7 +20,7 @@ from longdoc.text.preprocess import EncodedDocument, Preprocessor
 from longdoc.text.results import ClassificationResult, Evidence
 from longdoc.training.class_metrics import DEFAULT_THRESHOLD, ClassScores, class_scores, log_loss, tuned_thresholds
 from longdoc.training.data import DocumentBatch
-from longdoc.training.module import DocumentModule
+from longdoc.training.module import DocumentModule, Split
 from longdoc.training.optim import OptimizerConfig
 
 # Parts that are left out in turn to tell what carried a decision; in longer documents a part is several windows.
@@ -127,14 +127,6 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
             return rows[:, :-1]
         return torch.where(rows[:, 0] == -100, -100, rows.argmax(1))
 
-    def validation_step(  # type: ignore[override]  # Lightning hands any output to the callbacks
-        self,
-        documents: list[EncodedDocument],
-        batch_idx: int,  # noqa: ARG002
-    ) -> list[ClassificationResult]:
-        """Score dev documents."""
-        return self._scored(documents, self.dev_scores)
-
     def on_validation_epoch_end(self) -> None:
         """Tune the thresholds of several labels, and log the dev scores under ``dev/``."""
         probs, gold = self.dev_scores.compute()
@@ -147,22 +139,16 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         self.log("dev/loss", log_loss(self.scheme, probs, gold), prog_bar=True)
         self.dev_scores.reset()
 
-    def test_step(  # type: ignore[override]  # Lightning hands any output to the callbacks
-        self,
-        documents: list[EncodedDocument],
-        batch_idx: int,  # noqa: ARG002
-    ) -> list[ClassificationResult]:
-        """Score test documents."""
-        return self._scored(documents, self.test_scores)
-
     def on_test_epoch_end(self) -> None:
         """Log the test scores under ``test/``."""
         scores = class_scores(self.scheme, *self.test_scores.compute(), self.thresholds.cpu().numpy())
         self.log_dict({f"test/{name}": float(v) for name, v in scores.items() if isinstance(v, (int, float))})
         self.test_scores.reset()
 
-    def _scored(self, documents: list[EncodedDocument], scores: ClassScores) -> list[ClassificationResult]:
+    def score(self, documents: Sequence[EncodedDocument], split: Split) -> list[ClassificationResult]:
+        """Classify annotated documents, without evidence, and count them in the scores of a split."""
         probs, _, _ = self._evaluate(documents)
+        scores = self.dev_scores if split == "dev" else self.test_scores
         scores.update(probs, [self.scheme.encode(self.scheme.gold(encoded.document)) for encoded in documents])
         return [self._result(encoded, row) for encoded, row in zip(documents, probs, strict=True)]
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import lightning as L
 
 from longdoc.errors import ConfigError
 from longdoc.models.encoder import Encoder, build_encoder, encoder_state
 from longdoc.models.hf_positions import set_positions_
+from longdoc.models.hf_probes import evaluation
 from longdoc.models.sentence_scorer import SentenceScorer
 from longdoc.text.documents import Document
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
@@ -16,13 +17,15 @@ from longdoc.training.optim import OptimizerConfig
 
 CHECKPOINT_KEY = "longdoc"
 
+Split = Literal["dev", "test"]
+
 R = TypeVar("R")
 
 
 class DocumentModule(L.LightningModule, Generic[R]):
     """A module that takes lists of ``EncodedDocument`` and says something of each.
 
-    A task gives it ``results``, the scores of its epochs, and what its constructor needs to be built again.
+    A task gives it ``results``, ``score``, the scores of its epochs, and what its constructor needs to be built again.
 
     Args:
         encoder: Encoder of token vectors.
@@ -50,6 +53,10 @@ class DocumentModule(L.LightningModule, Generic[R]):
         """What the module says of whole documents."""
         raise NotImplementedError
 
+    def score(self, documents: Sequence[EncodedDocument], split: Split) -> list[R]:
+        """Say the same of annotated documents, and count it in the scores of ``dev`` or ``test``."""
+        raise NotImplementedError
+
     @property
     def labels(self) -> tuple[str, ...]:
         """Entity types or classes."""
@@ -75,6 +82,15 @@ class DocumentModule(L.LightningModule, Generic[R]):
         windows = encoded.windows
         return int((windows.end - windows.start).sum()) + self.preprocessor.tokenizer.num_special * len(windows)
 
+    # Lightning hands any output of an evaluation step to the callbacks.
+    def validation_step(self, documents: list[EncodedDocument], batch_idx: int) -> list[R]:  # type: ignore[override]  # noqa: ARG002
+        """Score dev documents."""
+        return self.score(documents, "dev")
+
+    def test_step(self, documents: list[EncodedDocument], batch_idx: int) -> list[R]:  # type: ignore[override]  # noqa: ARG002
+        """Score test documents."""
+        return self.score(documents, "test")
+
     def predict_step(self, documents: list[EncodedDocument], batch_idx: int) -> list[R]:  # noqa: ARG002
         """Predict documents."""
         return self.results(documents)
@@ -82,13 +98,8 @@ class DocumentModule(L.LightningModule, Generic[R]):
     def predict(self, text: str | Document) -> R:
         """Predict one text of any length, without dropout; offsets are into the given text."""
         document = Document("text", text) if isinstance(text, str) else text
-        in_training = [part for part in self.modules() if part.training]
-        self.eval()
-        try:
+        with evaluation(self):
             return self.results([self.preprocessor(document)])[0]
-        finally:
-            for part in in_training:
-                part.training = True
 
     def configure_optimizers(self) -> Any:
         """AdamW and its schedule, stepped every optimiser step."""

@@ -17,7 +17,7 @@ from longdoc.text.preprocess import EncodedDocument, Preprocessor, window_items
 from longdoc.text.results import DocumentResult
 from longdoc.text.stitching import Aggregation, Stitcher, decode_spans
 from longdoc.training.metrics import SpanF1
-from longdoc.training.module import DocumentModule
+from longdoc.training.module import DocumentModule, Split
 from longdoc.training.optim import OptimizerConfig
 
 
@@ -91,20 +91,18 @@ class NERModule(DocumentModule[DocumentResult]):
         self.log("train/loss", loss, prog_bar=True, batch_size=batch.num_windows)
         return loss
 
-    def validation_step(  # type: ignore[override]  # Lightning hands any output to the callbacks
-        self,
-        documents: list[EncodedDocument],
-        batch_idx: int,  # noqa: ARG002
-    ) -> list[DocumentResult]:
-        """Score dev documents."""
+    def score(self, documents: Sequence[EncodedDocument], split: Split) -> list[DocumentResult]:
+        """Tag annotated documents, and count them in the scores of a split; ``dev`` has a loss, too."""
         results, gold = [], [np.zeros(0)]
         for encoded, probs in zip(documents, self.word_probs(documents), strict=True):
             results.append(self._result(encoded, probs))
             if encoded.tags is not None:
                 gold.append(probs[np.arange(len(probs)), encoded.tags])
-        told = np.concatenate(gold)
-        self.dev_loss.update(-np.log(np.maximum(told, 1e-12)).sum() / max(len(told), 1), weight=len(told))
-        self.dev_scores.update(results)
+        if split == "dev":
+            told = np.concatenate(gold)
+            self.dev_loss.update(-np.log(np.maximum(told, 1e-12)).sum() / max(len(told), 1), weight=len(told))
+        scores = self.dev_scores if split == "dev" else self.test_scores
+        scores.update(results)
         return results
 
     def on_validation_epoch_end(self) -> None:
@@ -117,16 +115,6 @@ class NERModule(DocumentModule[DocumentResult]):
             self.log("dev/loss", loss, prog_bar=True)
         self.dev_scores.reset()
         self.dev_loss.reset()
-
-    def test_step(  # type: ignore[override]  # Lightning hands any output to the callbacks
-        self,
-        documents: list[EncodedDocument],
-        batch_idx: int,  # noqa: ARG002
-    ) -> list[DocumentResult]:
-        """Score test documents."""
-        results = self.results(documents)
-        self.test_scores.update(results)
-        return results
 
     def on_test_epoch_end(self) -> None:
         """Log the test scores, those of labels and slices too, under ``test/``."""
