@@ -1,9 +1,13 @@
 """Finding the Hugging Face encoder that any module holds."""
 
+from typing import TypeVar
+
 from torch import nn
 from transformers import PreTrainedModel
 
 from longdoc.errors import ConfigError
+
+M = TypeVar("M", bound=nn.Module)
 
 
 def find_encoder(model: nn.Module, encoder: str | None = None) -> PreTrainedModel:
@@ -21,10 +25,7 @@ def find_encoder(model: nn.Module, encoder: str | None = None) -> PreTrainedMode
         root = model if encoder is None else model.get_submodule(encoder)
     except AttributeError as error:
         raise ConfigError(f"encoder={encoder!r}: {type(model).__name__} has no such submodule") from error
-    found: dict[str, PreTrainedModel] = {}
-    for name, part in root.named_modules():
-        if isinstance(part, PreTrainedModel) and not any(_inside(name, outer) for outer in found):
-            found[name] = part
+    found = _outermost(root, PreTrainedModel)
     trained = {name: part for name, part in found.items() if any(p.requires_grad for p in part.parameters())}
     chosen = list((trained or found).values())
     if len(chosen) != 1:
@@ -44,10 +45,7 @@ def encoder_layers(model: nn.Module, encoder: str | None = None) -> tuple[nn.Mod
 
 
 def _layers(base: nn.Module, num_layers: int | None) -> nn.ModuleList:
-    found: dict[str, nn.ModuleList] = {}
-    for name, part in base.named_modules():
-        if isinstance(part, nn.ModuleList) and not any(_inside(name, outer) for outer in found):
-            found[name] = part
+    found = _outermost(base, nn.ModuleList)
     chosen = list(found.values())
     if len(chosen) != 1:
         chosen = [part for part in chosen if len(part) == num_layers]
@@ -56,5 +54,10 @@ def _layers(base: nn.Module, num_layers: int | None) -> nn.ModuleList:
     return chosen[0]
 
 
-def _inside(name: str, outer: str) -> bool:
-    return not outer or name.startswith(f"{outer}.")
+def _outermost(root: nn.Module, kind: type[M]) -> dict[str, M]:
+    """Modules of a kind by name, but for those inside another."""
+    found: dict[str, M] = {}
+    for name, part in root.named_modules():
+        if isinstance(part, kind) and not any(not outer or name.startswith(f"{outer}.") for outer in found):
+            found[name] = part
+    return found

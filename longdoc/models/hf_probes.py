@@ -58,13 +58,22 @@ def watch_attention(model: PreTrainedModel, see: SeeAttention) -> Iterator[None]
             layer += 1
         return usual(module, q, k, v, mask, *args, **kwargs)
 
-    replaced = ALL_ATTENTION_FUNCTIONS._local_mapping.get(name)
     hook = base.register_forward_pre_hook(begin, with_kwargs=True)
-    ALL_ATTENTION_FUNCTIONS[name] = attend
+    try:
+        with attention_function(name, attend):
+            yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def attention_function(name: str, function: Callable[..., Any]) -> Iterator[None]:
+    """Let a function compute the attention of models that run the one of that name, in the block."""
+    replaced = ALL_ATTENTION_FUNCTIONS._local_mapping.get(name)
+    ALL_ATTENTION_FUNCTIONS[name] = function
     try:
         yield
     finally:
-        hook.remove()
         if replaced is None:
             del ALL_ATTENTION_FUNCTIONS[name]
         else:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice
 from longdoc.text.classes import ClassTask
 
 ClassWeighting = Literal["none", "inverse", "inverse_sqrt", "effective"]
@@ -34,8 +34,7 @@ class LossConfig:
     beta: float = 0.999
 
     def __post_init__(self) -> None:
-        if self.weight not in get_args(ClassWeighting):
-            raise ConfigError(f"loss.weight={self.weight!r}: expected one of {', '.join(get_args(ClassWeighting))}")
+        check_choice("loss.weight", self.weight, get_args(ClassWeighting))
         if self.focal_gamma < 0:
             raise ConfigError(f"loss.focal_gamma={self.focal_gamma}: expected 0 or more")
         for name, value in (("label_smoothing", self.label_smoothing), ("beta", self.beta)):

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from longdoc.errors import ConfigError, DataError
+from longdoc.errors import DataError, check_choice
 from longdoc.text.documents import Document
 from longdoc.text.sentences import sentence_words
 from longdoc.text.words import split_words
@@ -113,8 +113,7 @@ def build_sentence_scorer(
         seed: Of the sample, the weights and the order.
         max_sentences: More than these are sampled down.
     """
-    if task not in get_args(Task):
-        raise ConfigError(f"task={task!r}: expected one of {', '.join(get_args(Task))}")
+    check_choice("task", task, get_args(Task))
     rng, num_seen = random.Random(seed), 0
     sample: list[tuple[Tensor, list[float]]] = []
     for item in _examples(documents, task, labels, language, splitter):

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from longdoc.errors import ConfigError, DataError
+from longdoc.errors import DataError, check_choice
 from longdoc.text.documents import Document
 
 ClassTask = Literal["single_label", "multi_label", "regression"]
@@ -34,8 +34,7 @@ class ClassScheme:
     target_std: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.task not in get_args(ClassTask):
-            raise ConfigError(f"task={self.task!r}: expected one of {', '.join(get_args(ClassTask))}")
+        check_choice("task", self.task, get_args(ClassTask))
 
     @classmethod
     def of(cls, documents: Iterable[Document], task: ClassTask) -> "ClassScheme":

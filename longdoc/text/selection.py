@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice
 from longdoc.text.sentences import SPLITTERS
 from longdoc.text.words import split_words
 
@@ -163,8 +163,7 @@ class Selection:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.method not in get_args(Method):
-            raise ConfigError(f"selection method={self.method!r}: expected one of {', '.join(get_args(Method))}")
+        check_choice("selection method", self.method, get_args(Method))
         budgets = f"budget_tokens={self.budget_tokens} and budget_ratio={self.budget_ratio}"
         if self.method == "none":
             if self.budget_tokens is not None or self.budget_ratio is not None:
@@ -176,8 +175,7 @@ class Selection:
             raise ConfigError(f"selection budget_tokens={self.budget_tokens}: expected at least 1")
         if self.budget_ratio is not None and not 0 < self.budget_ratio <= 1:
             raise ConfigError(f"selection budget_ratio={self.budget_ratio}: expected above 0 and at most 1")
-        if self.splitter not in SPLITTERS:
-            raise ConfigError(f"selection splitter={self.splitter!r}: expected one of {', '.join(SPLITTERS)}")
+        check_choice("selection splitter", self.splitter, SPLITTERS)
         if self.neighbours < 0:
             raise ConfigError(f"selection neighbours={self.neighbours}: expected 0 or more")
 

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import sentencex
 
-from longdoc.errors import ConfigError
+from longdoc.errors import check_choice
 from longdoc.text.words import without_surrogates
 
 SPLITTERS = ("sentencex", "line")
@@ -22,8 +22,7 @@ def split_sentences(text: str, splitter: str = "sentencex", language: str = "en"
     Returns:
         Half-open character offsets. *Shape:* (num_sentences, 2), int64.
     """
-    if splitter not in SPLITTERS:
-        raise ConfigError(f"splitter={splitter!r}: expected one of {', '.join(SPLITTERS)}")
+    check_choice("splitter", splitter, SPLITTERS)
     if splitter == "sentencex":
         # Taken are the beginnings: between sentences it now and then leaves out the end of a paragraph.
         found = sentencex.get_sentence_boundaries(language, without_surrogates(text))

@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice
 from longdoc.training.layers import depth_parts
 
 log = logging.getLogger(__name__)
@@ -48,8 +48,7 @@ class OptimizerConfig:
             raise ConfigError(f"optim.warmup_steps={self.warmup_steps}: expected null or a number from 0")
         if not 0 <= self.warmup_ratio <= 1:
             raise ConfigError(f"optim.warmup_ratio={self.warmup_ratio}: expected a share between 0 and 1")
-        if self.schedule not in get_args(Schedule):
-            raise ConfigError(f"optim.schedule={self.schedule!r}: expected one of {', '.join(get_args(Schedule))}")
+        check_choice("optim.schedule", self.schedule, get_args(Schedule))
 
     def build(self, model: nn.Module, num_steps: int) -> tuple[Optimizer, LambdaLR]:
         """Build the optimiser of a model and its schedule over ``num_steps`` optimiser steps."""

@@ -3,7 +3,8 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from longdoc.errors import ConfigError
 from longdoc.models.hf_layers import encoder_layers
+from longdoc.models.hf_probes import attention_function
 
 PARTS = ("attention", "projections", "feed-forward", "data", "optimiser", "rest")
 _STEP = "longdoc step"
@@ -47,7 +49,7 @@ class StepProfiler(Profiler):
         self._num_seen = 0
         self._session: profile | None = None
         self._regions: list[tuple[str, record_function]] = []
-        self._undo: list[Callable[[], None]] = []
+        self._marks = ExitStack()
 
     def start(self, action_name: str) -> None:
         """Begin a step, or a part of the step that is measured."""
@@ -125,8 +127,7 @@ class StepProfiler(Profiler):
         if self._session is not None:
             self._session.stop()
             self._session = None
-        while self._undo:
-            self._undo.pop()()
+        self._marks.close()
 
     def _mark_modules(self) -> None:
         try:
@@ -137,7 +138,8 @@ class StepProfiler(Profiler):
             for part, module in _marked(layer):
                 before = module.register_forward_pre_hook(lambda *_, part=part: self._enter(part))
                 after = module.register_forward_hook(lambda *_: self._leave())
-                self._undo += [before.remove, after.remove]
+                self._marks.callback(before.remove)
+                self._marks.callback(after.remove)
         name = str(getattr(base.config, "_attn_implementation", None))
         function = ALL_ATTENTION_FUNCTIONS.get(name)
         if function is not None:
@@ -146,8 +148,7 @@ class StepProfiler(Profiler):
                 with record_function("attention"):
                     return function(*arguments, **keywords)
 
-            ALL_ATTENTION_FUNCTIONS[name] = marked
-            self._undo.append(lambda: ALL_ATTENTION_FUNCTIONS.__delitem__(name))
+            self._marks.enter_context(attention_function(name, marked))
 
 
 def _part_of_action(name: str) -> str:
