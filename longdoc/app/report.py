@@ -174,6 +174,16 @@ def speed_line(speed: Mapping[str, Any]) -> str:
         for name in ("train", "test")
         if speed.get(f"{name}_tokens_per_second") is not None
     ]
+    shares = (
+        ("padding", "padding"),
+        ("wait", "waiting for data"),
+        ("hardware", "of the device's rate at matrix products"),
+    )
+    parts += [
+        f"{speed[f'train_{name}_share']:.0%} {words}"
+        for name, words in shares
+        if speed.get(f"train_{name}_share") is not None
+    ]
     if speed.get("peak_memory_mb") is not None:
         parts.append(f"peak memory {speed['peak_memory_mb']:,} MB")
     return ", ".join(parts)

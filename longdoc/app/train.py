@@ -28,6 +28,7 @@ from longdoc.app.report import (
 )
 from longdoc.app.targets import check_targets
 from longdoc.callbacks import ResultCollector, StepGuard, Throughput
+from longdoc.callbacks.drift import Drift
 from longdoc.errors import ConfigError
 from longdoc.training.checkpoint import load
 from longdoc.training.ner import NERModule
@@ -125,6 +126,9 @@ def _test(
     if config["test_size_tokens"] is not None:
         tested.resize_windows(config["test_size_tokens"])
         datamodule = datamodule.encoded_by(tested.preprocessor)
+    for callback in parts.callbacks.values():
+        if isinstance(callback, Drift):
+            callback.restore(checkpoint)
     trainer.test(tested, datamodule=datamodule, verbose=False)
     if not is_first():
         return {}

@@ -3,10 +3,12 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import lightning as L
 import numpy as np
+import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
@@ -153,6 +155,12 @@ class Drift(Monitor):
         """Take the baseline."""
         super().load_state_dict(state_dict)
         self.baseline = {name: Counter(counts) for name, counts in state_dict["baseline"].items()}
+
+    def restore(self, checkpoint: str | Path) -> None:
+        """Take the baseline that a checkpoint holds, as ``ckpt_path`` of a Trainer does; none if it has but weights."""
+        kept = torch.load(checkpoint, map_location="cpu", weights_only=True).get("callbacks", {})
+        if self.state_key in kept:
+            self.load_state_dict(kept[self.state_key])
 
     def compare(self, trainer: L.Trainer, before: Tally, now: Tally, stage: str) -> None:
         """Log the distances, and warn of those that are too large."""

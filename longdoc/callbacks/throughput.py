@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from longdoc.callbacks.documents import document_results
+from longdoc.callbacks.monitor import Monitor
 from longdoc.errors import ConfigError
 from longdoc.text.preprocess import EncodedDocument
 
@@ -89,7 +90,7 @@ class Throughput(L.Callback):
         self.train_slots = 0
         self.wait_seconds = 0.0
         self.hardware_share: float | None = None
-        self._idle_since = 0.0
+        self._idle_since = self._own_seconds = 0.0
 
     def summary(self) -> dict[str, float | int | None]:
         """Seconds, tokens a second and peak memory; None for what did not happen."""
@@ -104,8 +105,12 @@ class Throughput(L.Callback):
             "peak_memory_mb": None if self.peak_memory_bytes is None else round(self.peak_memory_bytes / 2**20),
         }
 
-    def _start(self) -> None:
-        self._since = self._idle_since = time.perf_counter()
+    def _start(self, trainer: L.Trainer) -> None:
+        self._idle(trainer)
+        self._since = self._idle_since
+
+    def _idle(self, trainer: L.Trainer) -> None:
+        self._idle_since, self._own_seconds = time.perf_counter(), _own_seconds(trainer)
 
     def _stop(self) -> float:
         return time.perf_counter() - self._since
@@ -114,22 +119,22 @@ class Throughput(L.Callback):
         """Begin anew; a run that goes on in the middle of an epoch does not start it."""
         self.train_tokens, self.train_slots, self.train_seconds, self.wait_seconds = 0, 0, 0.0, 0.0
         self._epoch_start = (0, 0.0)
-        self._start()
+        self._start(trainer)
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Start the clock."""
         self._epoch_start = (self.train_tokens, self.train_seconds)
-        self._start()
+        self._start(trainer)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """The batch has come."""
-        self.wait_seconds += time.perf_counter() - self._idle_since
+        """The batch has come; what monitors did since the last one is no waiting."""
+        self.wait_seconds += time.perf_counter() - self._idle_since - (_own_seconds(trainer) - self._own_seconds)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
         """Count the tokens of a batch, and wait for the next."""
         self.train_tokens += num_batch_tokens(batch)
         self.train_slots += num_batch_slots(batch)
-        self._idle_since = time.perf_counter()
+        self._idle(trainer)
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Stop the clock: validation is no training."""
@@ -138,7 +143,7 @@ class Throughput(L.Callback):
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Go on counting."""
-        self._start()
+        self._start(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Log the rate of the epoch."""
@@ -166,7 +171,7 @@ class Throughput(L.Callback):
     def on_test_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Start the clock."""
         self.test_tokens, self.test_seconds = 0, 0.0
-        self._start()
+        self._start(trainer)
 
     def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
         """Count the tokens that went through the encoder."""
@@ -185,6 +190,11 @@ class Throughput(L.Callback):
 
 def _of_all_processes(tokens: int, trainer: L.Trainer) -> int:
     return int(trainer.strategy.reduce(torch.tensor(tokens, device=trainer.strategy.root_device), reduce_op="sum"))
+
+
+def _own_seconds(trainer: L.Trainer) -> float:
+    callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
+    return sum(callback.own_seconds for callback in callbacks if isinstance(callback, Monitor))
 
 
 def _share(part: float, whole: float) -> float | None:

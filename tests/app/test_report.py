@@ -90,6 +90,8 @@ def test_lines() -> None:
         "peak_memory_mb": 1500,
     }
     assert speed_line(speed) == "test 1,234 tokens/s (2 s), peak memory 1,500 MB"
+    shares = {"train_padding_share": 0.0, "train_wait_share": 0.126, "train_hardware_share": None}
+    assert speed_line(shares) == "0% padding, 13% waiting for data"
 
 
 def test_nothing_scored() -> None:

@@ -12,8 +12,9 @@ import torch
 import yaml
 
 import longdoc
-from longdoc.app.build import complete, labels_of, make
-from longdoc.app.train import train
+from longdoc.app.build import build, complete, labels_of, make
+from longdoc.app.quiet import quieten
+from longdoc.app.train import fit_and_test, train
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.documents import Document
 from longdoc.training.profiling import StepProfiler
@@ -74,6 +75,22 @@ def test_truncation_is_counted(
     printed = capsys.readouterr().out
     assert "stand beyond what was read" in printed
     assert "4 of 4 documents were not read to their end" in printed
+
+
+def test_outputs_are_compared_with_those_of_the_tested_checkpoint(
+    corpus: Path, composed: Callable[..., dict], tmp_path: Path
+) -> None:
+    config = complete(composed(
+        f"data.path={corpus}", f"data.cache_dir={tmp_path}", *SMALL, "callbacks=[default,drift]",
+        "callbacks.best.mode=min", "trainer.max_epochs=4", "logger=none", output_dir=tmp_path / "run",
+    ))  # fmt: skip
+    parts = build(config)
+    with quieten():
+        fit_and_test(config, parts)
+    files = tmp_path / "run" / "best.ckpt", next((tmp_path / "run").glob("last-*.ckpt"))
+    baselines = [torch.load(file, weights_only=True)["callbacks"]["OutputDrift"]["baseline"] for file in files]
+    assert baselines[0] != baselines[1]
+    assert parts.callbacks["output_drift"].state_dict()["baseline"] == baselines[0]
 
 
 def test_a_setting_at_the_top_that_does_not_exist_is_refused(composed: Callable[..., dict]) -> None:

@@ -22,6 +22,7 @@ from longdoc.callbacks import (
     peak_memory_bytes,
     progress_bar,
 )
+from longdoc.callbacks.monitor import Monitor
 from longdoc.callbacks.throughput import flops_per_token, matrix_rate, num_batch_tokens
 from longdoc.errors import ConfigError
 from tests.callbacks.models import NUM_BATCHES, TOKENS_PER_BATCH, ForeignModule, loader, trainer
@@ -108,12 +109,17 @@ def test_throughput_estimates_the_share_of_what_the_device_can_do(monkeypatch: p
             now[0] += 1.0
             return super().__getitem__(i)
 
+    class Slow(Monitor):
+        def on_train_batch_end(self, *_):
+            with self.clock():
+                now[0] += 1.0
+
     throughput = Throughput()
     assert flops_per_token(Timed()) == 6 * 15 + 2 * 4
-    trainer(throughput).fit(Timed(), DataLoader(Data(loader().dataset), batch_size=None), loader())
+    trainer(throughput, Slow()).fit(Timed(), DataLoader(Data(loader().dataset), batch_size=None), loader())
     summary = throughput.summary()
-    assert summary["train_wait_share"] == pytest.approx(4 / 12, abs=1e-4)
-    assert summary["train_hardware_share"] == pytest.approx(98 * 7 * 4 / 12 / 1000, abs=1e-4)
+    assert summary["train_wait_share"] == pytest.approx(4 / 16, abs=1e-4)  # two epochs of two batches, 1 + 2 + 1 s each
+    assert summary["train_hardware_share"] == pytest.approx(98 * 7 * 4 / 16 / 1000, abs=1e-4)
 
 
 def test_matrix_rate_is_that_of_a_product() -> None:

@@ -140,6 +140,12 @@ def test_the_baseline_is_the_first_epoch_and_travels_with_the_checkpoint(tmp_pat
     run.predict(WithTokenizer(), SHIFTS["tokens"](), ckpt_path=tmp_path / "whole.ckpt", weights_only=True)
     assert list(other.alarms) == ["predict/tokens"]
     assert other.baseline == monitor.baseline
+    alone = InputDrift()
+    alone.restore(tmp_path / "whole.ckpt")
+    assert alone.state_dict() == monitor.state_dict()
+    run.save_checkpoint(tmp_path / "weights.ckpt", weights_only=True)
+    alone.restore(tmp_path / "weights.ckpt")
+    assert alone.baseline
 
 
 class Stop(L.Callback):
