@@ -26,7 +26,7 @@ def environment(seed: int) -> dict[str, Any]:
     """Describe this process; nothing of its environment variables is in it."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": without_secrets([sys.executable, *sys.argv]),
+        "command": without_secrets(sys.orig_argv),
         "seed": seed,
         "python": platform.python_version(),
         "packages": {name: found for name in _PACKAGES if (found := _version(name)) is not None},

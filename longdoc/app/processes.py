@@ -62,7 +62,9 @@ def orderly_end() -> Iterator[None]:
         yield
         if STOP.number:
             raise SystemExit(128 + STOP.number)
-    except RuntimeError as error:
+    except Exception as error:
+        if STOP.number and STOP.at_once:  # what was going on may have failed of it
+            raise SystemExit(128 + STOP.number) from error
         advice = memory_advice(error)
         if advice is None:
             raise

@@ -68,6 +68,8 @@ class StepGuard(L.Callback):
 
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Any) -> None:  # noqa: ARG002
         """Take the gradients away where they or the loss are not finite: then the optimiser changes nothing."""
+        if not self._step:
+            return
         fine = torch.stack([finite for _, finite in self._step]).all()
         if getattr(trainer.precision_plugin, "scaler", None) is None:  # a scaler of gradients skips steps by itself
             fine = fine & gradient_norm(optimizer).isfinite()

@@ -26,8 +26,8 @@ _SECONDS_TO_END = 10.0
 
 def last_checkpoints(folder: str | Path) -> list[Path]:
     """The files that ``LastCheckpoint`` left in a folder, the newest first."""
-    found = [(re.fullmatch(r"last-(\d+)\.ckpt", path.name), path) for path in Path(folder).glob("last-*.ckpt")]
-    return [path for _, path in sorted(((int(m[1]), path) for m, path in found if m), reverse=True)]
+    found = [path for path in Path(folder).glob("last-*.ckpt") if re.fullmatch(r"last-\d+", path.stem)]
+    return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 
 class LastCheckpoint(Checkpoint):
@@ -172,7 +172,7 @@ class LastCheckpoint(Checkpoint):
     def _save(self, trainer: L.Trainer, before_validation: bool = False) -> None:
         self._before_validation = before_validation
         try:
-            trainer.save_checkpoint(self.dirpath / f"last-{trainer.global_step}.ckpt")
+            trainer.save_checkpoint(self.dirpath / f"last-{trainer.global_step}.ckpt", weights_only=False)
         finally:
             self._before_validation = False
         self._saved_step = trainer.global_step

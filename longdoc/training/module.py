@@ -101,6 +101,11 @@ class DocumentModule(L.LightningModule, Generic[R]):
         with evaluation(self):
             return self.results([self.preprocessor(document)])[0]
 
+    def setup(self, stage: str) -> None:  # noqa: ARG002
+        """Note which weights are matrices, before FSDP makes vectors of them all."""
+        for parameter in self.parameters():
+            parameter.num_dims = getattr(parameter, "num_dims", parameter.ndim)  # type: ignore[attr-defined]
+
     def configure_optimizers(self) -> Any:
         """AdamW and its schedule, stepped every optimiser step."""
         if self.optimizer is None:

@@ -93,7 +93,7 @@ def layerwise_groups(
     groups: list[dict[str, Any]] = []
     for depth, (name, parameters) in enumerate(parts):
         trained = [p for p in parameters if p.requires_grad]
-        plain = [p for p in trained if p.ndim <= 1 or id(p) in norms]
+        plain = [p for p in trained if getattr(p, "num_dims", p.ndim) <= 1 or id(p) in norms]
         of_plain = {id(p) for p in plain}
         decayed = [p for p in trained if id(p) not in of_plain]
         rate = lr * decay**depth

@@ -1,6 +1,8 @@
 """Batches by token budget, the same for every number of workers and ranks, and a loader that knows where it is."""
 
+import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -167,6 +169,14 @@ class TrainLoader(DataLoader):
 
 
 def leave_signals_to_training(worker: int) -> None:  # noqa: ARG001
-    """Let a worker live on when a signal goes to the whole process group, until training has saved and ends it."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)
+    """Let a worker live on when a signal goes to the whole process group: its parent ends it, after saving."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "sigwaitinfo"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != os.getppid():
+        pass
+    os._exit(0)

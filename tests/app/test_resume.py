@@ -34,7 +34,8 @@ def settings(corpus: Path, cache: Path, composed: Callable[..., dict]) -> Callab
 
 
 def stop_after(settings: Settings, step: int) -> Settings:
-    watch = {"_target_": "tests.reliability.parts.Watch", "path": "/dev/null", "stop_after": step}
+    path = f"{settings['output_dir']}/order.txt"
+    watch = {"_target_": "tests.reliability.parts.Watch", "path": path, "stop_after": step}
     return {**settings, "callbacks": {"watch": watch, **settings["callbacks"]}}
 
 

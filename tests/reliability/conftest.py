@@ -1,0 +1,3 @@
+from tests.app.conftest import composed, corpus
+
+__all__ = ["composed", "corpus"]
