@@ -18,6 +18,11 @@ STAGES = {"validate": "dev", "test": "test"}
 """Stages in which callbacks may log, and how metric names begin there."""
 
 
+def _stage(trainer: L.Trainer) -> str:
+    """Give ``validate``, ``test`` or ``predict``; the check before a fit has a name of its own."""
+    return "" if trainer.state.stage is None else trainer.state.stage.value
+
+
 def _are_results(outputs: Any) -> bool:
     return isinstance(outputs, (list, tuple)) and all(isinstance(output, Result) for output in outputs)
 
@@ -101,53 +106,24 @@ class DocumentCallback(L.Callback):
         if stage != "validate" or _are_results(outputs):
             self.see(document_results(outputs, type(self).__name__), trainer)
 
-    def _reads(self, trainer: L.Trainer, stage: str) -> bool:
-        return stage in self.stages and not trainer.sanity_checking
-
     def on_validation_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Begin."""
-        if self._reads(trainer, "validate"):
-            self.begin(trainer, pl_module)
-
-    def on_test_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Begin."""
-        if self._reads(trainer, "test"):
-            self.begin(trainer, pl_module)
-
-    def on_predict_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Begin."""
-        if self._reads(trainer, "predict"):
+        if _stage(trainer) in self.stages:
             self.begin(trainer, pl_module)
 
     def on_validation_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:  # noqa: ARG002
         """Take a batch."""
-        if self._reads(trainer, "validate"):
-            self.take(trainer, outputs, batch, "validate")
-
-    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:  # noqa: ARG002
-        """Take a batch."""
-        if self._reads(trainer, "test"):
-            self.take(trainer, outputs, batch, "test")
-
-    def on_predict_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:  # noqa: ARG002
-        """Take a batch."""
-        if self._reads(trainer, "predict"):
-            self.take(trainer, outputs, batch, "predict")
+        if _stage(trainer) in self.stages:
+            self.take(trainer, outputs, batch, _stage(trainer))
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """End."""
-        if self._reads(trainer, "validate"):
-            self.end(trainer, pl_module, "validate")
+        if _stage(trainer) in self.stages:
+            self.end(trainer, pl_module, _stage(trainer))
 
-    def on_test_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """End."""
-        if self._reads(trainer, "test"):
-            self.end(trainer, pl_module, "test")
-
-    def on_predict_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """End."""
-        if self._reads(trainer, "predict"):
-            self.end(trainer, pl_module, "predict")
+    on_test_epoch_start = on_predict_epoch_start = on_validation_epoch_start
+    on_test_batch_end = on_predict_batch_end = on_validation_batch_end
+    on_test_epoch_end = on_predict_epoch_end = on_validation_epoch_end
 
 
 class PredictionWriter(DocumentCallback):

@@ -101,7 +101,7 @@ def _marked(text: str, start: int, end: int, spans: Sequence[tuple[Span, str, st
         over = [item for item in inside if item[0].start <= a and b <= item[0].end]
         piece = escape(text[a:b])
         for span, kind, note in over:
-            label = f"<small>{escape(span.label)}</small>" if b == min(span.end, end) else ""
+            label = f"<small>{escape(span.label)}</small>" if b == span.end else ""
             piece = f'<mark class="{kind}" title="{escape(f"{span.label} {note}".strip())}">{piece}{label}</mark>'
         shown.append(piece)
     return "".join(shown) + ("…" if end < len(text) else "")

@@ -58,7 +58,7 @@ def draw_map(weights: np.ndarray, tokens: Sequence[str], title: str, queries: np
     """Draw what ``attention_map`` gives, or with ``queries`` what ``attention_band`` does, on a logarithmic scale.
 
     Args:
-        weights: To draw.
+        weights: To draw; what is 0 was not to be read, and stays white.
         tokens: Of the whole segment, for the axes.
         title: Above the picture.
         queries: Positions of the columns of a band.
@@ -77,7 +77,8 @@ def draw_map(weights: np.ndarray, tokens: Sequence[str], title: str, queries: np
     axes = figure.subplots()
     norm = LogNorm(vmin=max(float(weights.max()) * 1e-4, 1e-12), vmax=max(float(weights.max()), 1e-11), clip=True)
     extent = None if queries is None else (-0.5, across - 0.5, _BAND_TOKENS + 0.5, -_BAND_TOKENS - 0.5)
-    image = axes.imshow(weights, norm=norm, cmap="viridis", aspect="auto", interpolation="nearest", extent=extent)
+    seen = np.ma.masked_equal(weights, 0)
+    image = axes.imshow(seen, norm=norm, cmap="viridis", aspect="auto", interpolation="nearest", extent=extent)
     ticks = np.unique(np.linspace(0, across - 1, min(across, _NUM_TICKS)).astype(int))
     places = ticks if queries is None else queries[ticks]
     shown = [tokens[i][:_SHOWN_CHARS] for i in places]
@@ -161,6 +162,8 @@ class AttentionMaps(ProbeMonitor):
 
     def report(self, trainer: L.Trainer) -> None:
         """Draw."""
+        from matplotlib.image import imsave
+
         self.folder.mkdir(parents=True, exist_ok=True)
         for (document, layer), (weights, queries) in self.seen.items():
             ids = self.probe[document]
@@ -171,10 +174,9 @@ class AttentionMaps(ProbeMonitor):
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # drawn as a box
                 figure = draw_map(weights, tokens, title, queries)
-                name = f"step_{trainer.global_step}_document_{document}_layer_{layer}"
-                figure.savefig(self.folder / f"{name}.png")
                 figure.canvas.draw()
             pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]
+            imsave(self.folder / f"step_{trainer.global_step}_document_{document}_layer_{layer}.png", pixels)
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
                     tag = f"attention/document_{document}_layer_{layer}"
