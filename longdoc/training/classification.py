@@ -47,6 +47,7 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
     """
 
     task = "classification"
+    shown = ("score", "loss")
     thresholds: Tensor
     class_weight: Tensor | None
 
@@ -98,22 +99,23 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
     def _collate(self, documents: Sequence[EncodedDocument]) -> Batch:
         return collate_documents(documents, self.preprocessor.tokenizer).to(self.device)
 
-    def training_step(self, documents: list[EncodedDocument], batch_idx: int) -> Tensor:  # noqa: ARG002
+    def logits(self, batch: Sequence[EncodedDocument]) -> Tensor:
+        """Scores of the labels of every document."""
+        return self(self._collate(batch))[0]
+
+    def loss_of(self, logits_NK: Tensor, batch: list[EncodedDocument]) -> Tensor:
         """Loss of a batch of documents."""
-        shared = documents if isinstance(documents, DocumentBatch) else DocumentBatch(documents)
-        logits, _ = self(self._collate(documents))
+        shared = batch if isinstance(batch, DocumentBatch) else DocumentBatch(batch)
         loss = classification_loss(
-            logits,
-            self._targets(documents).to(self.device),
+            logits_NK,
+            self._targets(batch).to(self.device),
             self.scheme.task,
             self.class_weight,
             self.loss.focal_gamma,
             self.loss.label_smoothing,
             shared.num_labelled,
         )
-        loss = loss * shared.num_shares
-        self.log("train/loss", loss, prog_bar=True, batch_size=len(documents))
-        return loss
+        return loss * shared.num_shares
 
     def _targets(self, documents: Sequence[EncodedDocument]) -> Tensor:
         """Gold as the loss wants it; a document without gold teaches nothing."""
@@ -127,29 +129,27 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
             return rows[:, :-1]
         return torch.where(rows[:, 0] == -100, -100, rows.argmax(1))
 
-    def on_validation_epoch_end(self) -> None:
-        """Tune the thresholds of several labels, and log the dev scores under ``dev/``."""
-        probs, gold = self.dev_scores.compute()
-        if self.scheme.task == "multi_label" and len(probs):
+    def epoch_scores(self, split: Split) -> dict[str, float]:
+        """Scores of documents; those of dev tune the thresholds of several labels first."""
+        counted = self._scores(split)
+        probs, gold = counted.compute()
+        counted.reset()
+        if split == "dev" and self.scheme.task == "multi_label" and len(probs):
             self.thresholds.copy_(torch.from_numpy(tuned_thresholds(probs, gold)))
         scores = class_scores(self.scheme, probs, gold, self.thresholds.cpu().numpy())
-        for name, value in scores.items():
-            if isinstance(value, (int, float)):
-                self.log(f"dev/{name}", float(value), prog_bar=name == "score")
-        self.log("dev/loss", log_loss(self.scheme, probs, gold), prog_bar=True)
-        self.dev_scores.reset()
+        if split == "dev":
+            scores["loss"] = log_loss(self.scheme, probs, gold)
+        return {name: float(value) for name, value in scores.items() if isinstance(value, (int, float))}
 
-    def on_test_epoch_end(self) -> None:
-        """Log the test scores under ``test/``."""
-        scores = class_scores(self.scheme, *self.test_scores.compute(), self.thresholds.cpu().numpy())
-        self.log_dict({f"test/{name}": float(v) for name, v in scores.items() if isinstance(v, (int, float))})
-        self.test_scores.reset()
+    def _scores(self, split: Split) -> ClassScores:
+        return self.dev_scores if split == "dev" else self.test_scores
 
     def score(self, documents: Sequence[EncodedDocument], split: Split) -> list[ClassificationResult]:
         """Classify annotated documents, without evidence, and count them in the scores of a split."""
         probs, _, _ = self._evaluate(documents)
-        scores = self.dev_scores if split == "dev" else self.test_scores
-        scores.update(probs, [self.scheme.encode(self.scheme.gold(encoded.document)) for encoded in documents])
+        self._scores(split).update(
+            probs, [self.scheme.encode(self.scheme.gold(encoded.document)) for encoded in documents]
+        )
         return [self._result(encoded, row) for encoded, row in zip(documents, probs, strict=True)]
 
     def results(self, documents: Sequence[EncodedDocument]) -> list[ClassificationResult]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import lightning as L
+from torch import Tensor
 
 from longdoc.errors import ConfigError
 from longdoc.models.encoder import Encoder, build_encoder, encoder_state
@@ -25,7 +26,8 @@ R = TypeVar("R")
 class DocumentModule(L.LightningModule, Generic[R]):
     """A module that takes lists of ``EncodedDocument`` and says something of each.
 
-    A task gives it ``results``, ``score``, the scores of its epochs, and what its constructor needs to be built again.
+    A task gives it ``logits`` and ``loss_of``, ``results``, ``score`` and ``epoch_scores``, and what its constructor needs
+    to be built again.
 
     Args:
         encoder: Encoder of token vectors.
@@ -35,6 +37,8 @@ class DocumentModule(L.LightningModule, Generic[R]):
     """
 
     task: ClassVar[str]
+    shown: ClassVar[tuple[str, ...]]
+    """Dev scores that the progress bar shows."""
 
     def __init__(
         self,
@@ -49,12 +53,24 @@ class DocumentModule(L.LightningModule, Generic[R]):
         self.optimizer = optimizer
         self.max_tokens_per_forward = max_tokens_per_forward
 
+    def logits(self, batch: Any) -> Tensor:
+        """Scores before the softmax of all that a training batch asks for. *Shape:* (N, K)."""
+        raise NotImplementedError
+
+    def loss_of(self, logits_NK: Tensor, batch: Any) -> Tensor:
+        """What is learned from the gold of a training batch. *Shape:* ()."""
+        raise NotImplementedError
+
     def results(self, documents: Sequence[EncodedDocument]) -> list[R]:
         """What the module says of whole documents."""
         raise NotImplementedError
 
     def score(self, documents: Sequence[EncodedDocument], split: Split) -> list[R]:
         """Say the same of annotated documents, and count it in the scores of ``dev`` or ``test``."""
+        raise NotImplementedError
+
+    def epoch_scores(self, split: Split) -> dict[str, float]:
+        """Scores of all that was counted, which begins anew; ``score`` of dev chooses the best checkpoint."""
         raise NotImplementedError
 
     @property
@@ -82,6 +98,12 @@ class DocumentModule(L.LightningModule, Generic[R]):
         windows = encoded.windows
         return int((windows.end - windows.start).sum()) + self.preprocessor.tokenizer.num_special * len(windows)
 
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:  # noqa: ARG002
+        """Loss of a training batch."""
+        loss = self.loss_of(self.logits(batch), batch)
+        self.log("train/loss", loss, prog_bar=True, batch_size=1)
+        return loss
+
     # Lightning hands any output of an evaluation step to the callbacks.
     def validation_step(self, documents: list[EncodedDocument], batch_idx: int) -> list[R]:  # type: ignore[override]  # noqa: ARG002
         """Score dev documents."""
@@ -90,6 +112,14 @@ class DocumentModule(L.LightningModule, Generic[R]):
     def test_step(self, documents: list[EncodedDocument], batch_idx: int) -> list[R]:  # type: ignore[override]  # noqa: ARG002
         """Score test documents."""
         return self.score(documents, "test")
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the dev scores under ``dev/``."""
+        log_dev_scores(self, self)
+
+    def on_test_epoch_end(self) -> None:
+        """Log the test scores, those of labels and slices too, under ``test/``."""
+        self.log_dict({f"test/{name}": value for name, value in self.epoch_scores("test").items()})
 
     def predict_step(self, documents: list[EncodedDocument], batch_idx: int) -> list[R]:  # noqa: ARG002
         """Predict documents."""
@@ -103,15 +133,11 @@ class DocumentModule(L.LightningModule, Generic[R]):
 
     def setup(self, stage: str) -> None:  # noqa: ARG002
         """Note which weights are matrices, before FSDP makes vectors of them all."""
-        for parameter in self.parameters():
-            parameter.num_dims = getattr(parameter, "num_dims", parameter.ndim)  # type: ignore[attr-defined]
+        note_dimensions(self)
 
     def configure_optimizers(self) -> Any:
         """AdamW and its schedule, stepped every optimiser step."""
-        if self.optimizer is None:
-            raise ConfigError(f"{type(self).__name__}: expected optimizer=OptimizerConfig(...) to train, got None")
-        optimizer, schedule = self.optimizer.build(self, int(self.trainer.estimated_stepping_batches))
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        return build_optimizer(self, self.optimizer)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep everything that prediction needs, in plain containers."""
@@ -131,5 +157,27 @@ class DocumentModule(L.LightningModule, Generic[R]):
             kept["preprocessor"], None if scorer is None else SentenceScorer.from_state(scorer)
         )
         module = cls.build(build_encoder(kept["encoder"]), preprocessor, kept["settings"])
-        module.load_state_dict(checkpoint["state_dict"])
+        weights, prefix = checkpoint["state_dict"], kept.get("prefix", "")
+        own = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+        module.load_state_dict(own)
         return module.eval()
+
+
+def log_dev_scores(module: L.LightningModule, scored: DocumentModule) -> None:
+    """Log what ``scored`` has counted in a validation of ``module``, which may hold it."""
+    for name, value in scored.epoch_scores("dev").items():
+        module.log(f"dev/{name}", value, prog_bar=name in scored.shown)
+
+
+def note_dimensions(module: L.LightningModule) -> None:
+    """Keep the number of dimensions of each parameter with it."""
+    for parameter in module.parameters():
+        parameter.num_dims = getattr(parameter, "num_dims", parameter.ndim)  # type: ignore[attr-defined]
+
+
+def build_optimizer(module: L.LightningModule, optimizer: OptimizerConfig | None) -> Any:
+    """Build what Lightning asks of ``configure_optimizers``, for all parameters of a module that a Trainer has."""
+    if optimizer is None:
+        raise ConfigError(f"{type(module).__name__}: expected optimizer=OptimizerConfig(...) to train, got None")
+    built, schedule = optimizer.build(module, int(module.trainer.estimated_stepping_batches))
+    return {"optimizer": built, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

@@ -41,6 +41,7 @@ class NERModule(DocumentModule[DocumentResult]):
     """
 
     task = "ner"
+    shown = ("f1", "precision", "recall", "loss")
     tag_weight: Tensor | None
 
     def __init__(
@@ -77,19 +78,21 @@ class NERModule(DocumentModule[DocumentResult]):
         """Score the tags of every word of a batch. *Shape:* (num_items, num_tags)."""
         return self.head(self.encoder(batch), batch)
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:  # noqa: ARG002
+    def logits(self, batch: Batch) -> Tensor:
+        """Scores of the tags of every word of a batch of windows."""
+        return self(batch)
+
+    def loss_of(self, logits_NK: Tensor, batch: Batch) -> Tensor:
         """Loss of a batch of windows."""
         loss = tagging_loss(
-            self(batch),
+            logits_NK,
             batch.item_tags,
             batch.num_labelled,
             self.tag_weight,
             self.loss.focal_gamma,
             self.loss.label_smoothing,
         )
-        loss = loss * batch.num_shares
-        self.log("train/loss", loss, prog_bar=True, batch_size=batch.num_windows)
-        return loss
+        return loss * batch.num_shares
 
     def score(self, documents: Sequence[EncodedDocument], split: Split) -> list[DocumentResult]:
         """Tag annotated documents, and count them in the scores of a split; ``dev`` has a loss, too."""
@@ -101,25 +104,22 @@ class NERModule(DocumentModule[DocumentResult]):
         if split == "dev":
             told = np.concatenate(gold)
             self.dev_loss.update(-np.log(np.maximum(told, 1e-12)).sum() / max(len(told), 1), weight=len(told))
-        scores = self.dev_scores if split == "dev" else self.test_scores
-        scores.update(results)
+        self._scores(split).update(results)
         return results
 
-    def on_validation_epoch_end(self) -> None:
-        """Log the dev scores under ``dev/``."""
-        scores = self.dev_scores.compute()
-        self.log_dict({f"dev/{name}": scores[name] for name in ("f1", "precision", "recall")}, prog_bar=True)
-        self.log("dev/score", scores["f1"])
-        loss = self.dev_loss.compute()  # on all processes, also on those without documents
-        if not loss.isnan():
-            self.log("dev/loss", loss, prog_bar=True)
-        self.dev_scores.reset()
-        self.dev_loss.reset()
+    def _scores(self, split: Split) -> SpanF1:
+        return self.dev_scores if split == "dev" else self.test_scores
 
-    def on_test_epoch_end(self) -> None:
-        """Log the test scores, those of labels and slices too, under ``test/``."""
-        self.log_dict({f"test/{name}": float(value) for name, value in self.test_scores.compute().items()})
-        self.test_scores.reset()
+    def epoch_scores(self, split: Split) -> dict[str, float]:
+        """Strict F1, in test those of labels and slices too."""
+        scores = {name: float(value) for name, value in self._scores(split).compute().items()}
+        self._scores(split).reset()
+        if split == "test":
+            return scores
+        shown = {name: scores[name] for name in ("f1", "precision", "recall")} | {"score": scores["f1"]}
+        loss = float(self.dev_loss.compute())  # on all processes, also on those without documents
+        self.dev_loss.reset()
+        return shown if np.isnan(loss) else {**shown, "loss": loss}
 
     def results(self, documents: Sequence[EncodedDocument]) -> list[DocumentResult]:
         """Tag whole documents, each decoded once on its stitched scores."""
