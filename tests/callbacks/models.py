@@ -55,14 +55,18 @@ class EncoderModule(ForeignModule):
         super().__init__()
         self.tagger = transformers.BertForTokenClassification(
             transformers.BertConfig(
-                vocab_size=VOCAB,
-                hidden_size=width,
-                num_hidden_layers=num_layers,
-                num_attention_heads=3,
-                intermediate_size=2 * width,
-                max_position_embeddings=4096,
-                num_labels=3,
-                **{"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, **config},
+                **{
+                    "vocab_size": VOCAB,
+                    "hidden_size": width,
+                    "num_hidden_layers": num_layers,
+                    "num_attention_heads": 3,
+                    "intermediate_size": 2 * width,
+                    "max_position_embeddings": 4096,
+                    "num_labels": 3,
+                    "hidden_dropout_prob": 0.0,
+                    "attention_probs_dropout_prob": 0.0,
+                    **config,
+                }
             )
         )
 

@@ -1,9 +1,7 @@
 """Monitors of attention: planted faults are named, clean runs are silent."""
 
 import re
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import lightning as L
@@ -11,12 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from longdoc.callbacks import AttentionEntropy, AttentionMaps, HeadSimilarity, InputDrift, ScoreRange
+from longdoc.callbacks import AttentionEntropy, HeadSimilarity, InputDrift, OutputDrift, ScoreRange
 from longdoc.callbacks.attention import output_sizes
-from longdoc.callbacks.monitor import ProbeMonitor
 from longdoc.errors import ConfigError
 from longdoc.models.hf_attention import use_longdoc_attention
-from tests.callbacks.models import EncoderModule, texts, trainer
+from tests.callbacks.models import EncoderModule, texts, tokenizer, trainer
 from tests.models.tiny import tiny_encoder
 
 NUM_STEPS = 30
@@ -131,16 +128,22 @@ def test_activations_that_do_not_fit_half_precision_are_named() -> None:
     }
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))])
 def test_clean_runs_raise_no_alarm(seed: int) -> None:
+    module = EncoderModule(num_layers=2, initializer_range=0.1 if seed % 2 else 0.2)
     torch.manual_seed(seed)
-    module = EncoderModule(num_layers=2, initializer_range=0.02 if seed % 2 else 0.2)
     for parameter in module.tagger.parameters():
-        parameter.data += 0.01 * torch.randn_like(parameter)
-    monitors = [make(every_n_steps=3) for make in (AttentionEntropy, HeadSimilarity, ScoreRange)]
-    fit(*monitors, module=module)
-    assert [monitor.alarms for monitor in monitors] == [{}, {}, {}]
-    assert all(monitor.latest for monitor in monitors)
+        parameter.data += 0.02 * torch.randn_like(parameter)
+    module.tokenizer = tokenizer()
+    probes = [make(every_n_steps=3) for make in (AttentionEntropy, HeadSimilarity, ScoreRange)]
+    monitors = *probes, InputDrift(), OutputDrift()
+    run = trainer(*monitors, max_epochs=1, val_check_interval=10)
+    run.fit(module, texts(NUM_STEPS, seed=seed), texts(3, seed=100 + seed))
+    for more in (texts(1, seed=200 + seed), texts(5, seed=300 + seed)):
+        run.test(module, more, verbose=False)
+        run.predict(module, more, return_predictions=False)
+    assert [monitor.alarms for monitor in monitors] == [{}] * 5
+    assert [len(monitor.latest) for monitor in monitors] == [2, 2, 3, 3 * 5, 2 * 3]
 
 
 def test_the_attention_engine_gives_the_same_numbers_and_a_model_is_left_as_it_was() -> None:
@@ -209,17 +212,3 @@ def test_output_sizes_in_the_order_in_which_modules_end() -> None:
     sizes = output_sizes(root, root["body"], lambda: [root["body"](torch.ones(1, 2)), root["body"](-torch.ones(1, 2))])
     assert list(sizes.items()) == [("body.0", 4.0), ("body.1", 4.0), ("body", 4.0)]
     assert not root["body"][0]._forward_hooks
-
-
-@pytest.mark.parametrize("make", [AttentionEntropy, HeadSimilarity, ScoreRange, InputDrift, AttentionMaps])
-def test_own_time_at_the_default_interval_is_a_small_part_of_the_steps(make: Any, tmp_path: Path) -> None:
-    monitor = make(**({"folder": tmp_path} if make is AttentionMaps else {}))
-    module = EncoderModule(num_layers=4, width=192)
-    once = 1 if isinstance(monitor, ProbeMonitor) else 6
-    for number in (1, 6):  # the first time, libraries load
-        start = time.perf_counter()
-        trainer(monitor, max_epochs=1).fit(module, texts(number, rows=4, size=256), texts(1, rows=4, size=256))
-        step = (time.perf_counter() - start) / number
-    share = monitor.own_seconds / once / (getattr(monitor, "every_n_steps", 1) * step)
-    print(f"{make.__name__}: {1000 * monitor.own_seconds:.1f} ms own, {1000 * step:.0f} ms a step, {share:.2%}")
-    assert share < 0.03
