@@ -111,7 +111,15 @@ class DocumentCallback(L.Callback):
         if _stage(trainer) in self.stages:
             self.begin(trainer, pl_module)
 
-    def on_validation_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:  # noqa: ARG002
+    def on_validation_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,  # noqa: ARG002
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,  # noqa: ARG002
+        dataloader_idx: int = 0,  # noqa: ARG002
+    ) -> None:
         """Take a batch."""
         if _stage(trainer) in self.stages:
             self.take(trainer, outputs, batch, _stage(trainer))
