@@ -179,5 +179,5 @@ def build_optimizer(module: L.LightningModule, optimizer: OptimizerConfig | None
     """Build what Lightning asks of ``configure_optimizers``, for all parameters of a module that a Trainer has."""
     if optimizer is None:
         raise ConfigError(f"{type(module).__name__}: expected optimizer=OptimizerConfig(...) to train, got None")
-    built, schedule = optimizer.build(module, int(module.trainer.estimated_stepping_batches))
+    built, schedule = optimizer.build(module, module.trainer.estimated_stepping_batches)
     return {"optimizer": built, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

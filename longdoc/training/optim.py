@@ -50,15 +50,22 @@ class OptimizerConfig:
             raise ConfigError(f"optim.warmup_ratio={self.warmup_ratio}: expected a share between 0 and 1")
         check_choice("optim.schedule", self.schedule, get_args(Schedule))
 
-    def build(self, model: nn.Module, num_steps: int) -> tuple[Optimizer, LambdaLR]:
-        """Build the optimiser of a model and its schedule over ``num_steps`` optimiser steps."""
+    def build(self, model: nn.Module, num_steps: float) -> tuple[Optimizer, LambdaLR]:
+        """Build the optimiser of a model and its schedule over ``num_steps`` optimiser steps, which may be infinite."""
+        ratio = self.warmup_ratio if self.warmup_steps is None else 0.0
+        if math.isinf(num_steps) and (ratio or self.schedule in ("linear", "cosine")):
+            raise ConfigError(
+                f"optim.schedule={self.schedule}, optim.warmup_ratio={ratio}: they need the number of steps, and "
+                "trainer.max_epochs=-1 sets no end; set it, or trainer.max_steps, or take optim.schedule=constant and "
+                "optim.warmup_steps=0"
+            )
         groups = layerwise_groups(model, self.lr, self.layer_decay, self.weight_decay)
         if self.layer_decay < 1:
             rank_zero_info(rates_table(groups))
         # One pass over the memory of each parameter instead of a dozen: a tenth of a step of a small encoder.
         on_cpu = all(p.device.type == "cpu" for p in model.parameters())
         optimizer = AdamW(groups, lr=self.lr, fused=on_cpu)
-        num_warmup = round(self.warmup_ratio * num_steps) if self.warmup_steps is None else self.warmup_steps
+        num_warmup = self.warmup_steps or (round(ratio * num_steps) if ratio else 0)
         if num_warmup > num_steps:
             log.warning("optim.warmup_steps=%d: the run ends after %d steps, in the warm-up", num_warmup, num_steps)
         return optimizer, LambdaLR(optimizer, lambda step: lr_factor(self.schedule, step, num_warmup, num_steps))
@@ -115,7 +122,7 @@ def rates_table(groups: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def lr_factor(schedule: Schedule, step: int, num_warmup: int, num_steps: int) -> float:
+def lr_factor(schedule: Schedule, step: int, num_warmup: int, num_steps: float) -> float:
     """Share of the highest learning rate at a step, in [0, 1].
 
     **Source:** of ``inverse_sqrt``: Vaswani et al. (2017), equation 3, scaled so that its peak, at the end of the

@@ -4,12 +4,14 @@ import math
 
 import pytest
 import torch
+from lightning.pytorch.callbacks import LambdaCallback
 from torch import nn
 
 from longdoc.errors import ConfigError
 from longdoc.training.layers import depth_parts
 from longdoc.training.optim import OptimizerConfig, layerwise_groups, lr_factor
 from tests.models.tiny import tiny_encoder
+from tests.training import little
 from tests.training.test_layers import FAMILIES, Tagger, encoder_of
 
 IDS = torch.arange(8, 40).reshape(2, 16)
@@ -155,6 +157,28 @@ def test_without_warm_up_and_past_the_end():
 def test_a_warm_up_longer_than_the_run_is_said(caplog):
     OptimizerConfig(warmup_steps=11).build(model(), 10)
     assert caplog.messages == ["optim.warmup_steps=11: the run ends after 10 steps, in the warm-up"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, "optim.schedule=linear, optim.warmup_ratio=0.1: they need the number of steps"),
+        ({"warmup_steps": 0, "schedule": "cosine"}, "optim.schedule=cosine, optim.warmup_ratio=0.0: they need"),
+        ({"schedule": "constant"}, "trainer.max_epochs=-1 sets no end"),
+        ({"schedule": "constant", "warmup_steps": 2}, None),
+        ({"schedule": "inverse_sqrt", "warmup_ratio": 0.0}, None),
+    ],
+)
+def test_a_run_without_an_end_has_a_schedule_without_one(settings, told, tmp_path):
+    run, module = little.trainer(tmp_path, -1), little.module()
+    run.callbacks.append(LambdaCallback(on_train_batch_end=lambda run, *_: setattr(run, "should_stop", True)))
+    module.optimizer = OptimizerConfig(**settings)
+    if told is None:
+        run.fit(module, datamodule=little.data(tmp_path))
+        assert run.global_step == 1
+    else:
+        with pytest.raises(ConfigError, match=told):
+            run.fit(module, datamodule=little.data(tmp_path))
 
 
 @pytest.mark.parametrize(
