@@ -132,6 +132,8 @@ def build(config: dict[str, Any]) -> Run:
     encoder, tokenizer = model.encoder(splits["train"].column("text"), make(config["attention"]), windower)
     scheme = None if task == "ner" else ClassScheme.of(splits["train"], task)
     labels = labels_of(splits["train"]) if scheme is None else scheme.labels
+    if scheme is None and not splits["dev"].span_values("label"):
+        log.warning("split dev: expected annotated entities to choose the best checkpoint by, got none: dev/f1 stays 0")
     if task == "single_label":
         for split in ("dev", "test"):
             for document in splits.get(split, ()):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
+from textwrap import fill, shorten
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from longdoc.errors import ConfigError, MissingExtra
 
 _NUM_DRAWS = 2000
 _WIDTH = 120
+_LABEL_CHARS = 40
 _SPEED = ("tokens_per_second", "train_seconds", "memory_mb")
 _COLUMNS = ("run", "seeds", "score", "sd", "difference", "low", "high", *_SPEED)
 # What may differ between runs that are repetitions of each other.
@@ -249,13 +251,17 @@ def draw(rows: Sequence[Mapping[str, Any]], name: str, path: Path) -> None:
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
     told = [row for row in rows if row["score"] is not None and row["tokens_per_second"] is not None]
+    middle = max((row["tokens_per_second"] for row in told), default=0) / 2
     largest = max((row["memory_mb"] or 0 for row in told), default=0) or 1
     for row in told:
         x, y = row["tokens_per_second"], row["score"]
         axes.scatter(x, y, s=40 + 900 * (row["memory_mb"] or 0) / largest, alpha=0.45)
         axes.errorbar(x, y, yerr=row["sd"] or 0, color="0.3", capsize=3, linewidth=1)
         memory = "" if row["memory_mb"] is None else f"\n{row['memory_mb']:,.0f} MB"
-        axes.annotate(row["run"] + memory, (x, y), xytext=(9, 9), textcoords="offset points", fontsize=8)
+        shown = fill(shorten(row["run"], 5 * _LABEL_CHARS, placeholder=" …"), _LABEL_CHARS) + memory
+        style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8, "parse_math": False}
+        aside, side = (-16, "right") if x > middle else (16, "left")
+        axes.annotate(shown, (x, y), xytext=(aside, 0), ha=side, **style).set_in_layout(False)
     front = sorted((told[i]["tokens_per_second"], told[i]["score"]) for i in pareto_front(told))
     axes.plot(*zip(*front, strict=True), "--", color="0.4", linewidth=1, zorder=0) if front else None
     axes.set(xlabel="text tokens per second (test)", ylabel=name, title="Score against speed; bubble: peak memory")

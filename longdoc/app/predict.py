@@ -1,5 +1,6 @@
 """``longdoc predict`` and ``longdoc evaluate``: a checkpoint at work on documents."""
 
+import logging
 import os
 import sys
 from argparse import Namespace
@@ -27,6 +28,8 @@ from longdoc.text.results import DocumentResult, Result
 from longdoc.training.checkpoint import load
 from longdoc.training.classification import DocumentClassificationModule
 from longdoc.training.module import DocumentModule
+
+log = logging.getLogger(__name__)
 
 _GROUP_TOKENS = 16384
 
@@ -110,12 +113,25 @@ def _fields(options: Namespace) -> dict[str, str | int]:
 
 
 def _documents(options: Namespace) -> Iterator[Document]:
-    for name in options.inputs:
-        if name == "-":
-            stdin = ((Path("<stdin>"), options.input_format),)
-            yield from StandardInput(stdin, ReadOptions(_fields(options)), options.on_error)
-        else:
-            yield from read(name, options.input_format, _fields(options), options.on_error)
+    """Read the inputs one after the other; results of two documents with the same id could not be told apart."""
+    places: dict[str, tuple[int, str]] = {}
+    for place in enumerate(options.inputs):
+        for document in _input(place[1], options):
+            first = places.setdefault(document.id, place)
+            if first == place:
+                yield document
+                continue
+            told = f"document {document.id!r:.80} of {place[1]}: there is one of that id in {first[1]}"
+            if options.on_error == "raise":
+                raise DataError(f"{told}; predict them one by one, or leave out the second with --on-error=skip")
+            log.warning("%s; this one is skipped", told)
+
+
+def _input(name: str, options: Namespace) -> Iterable[Document]:
+    if name == "-":
+        stdin = ((Path("<stdin>"), options.input_format),)
+        return StandardInput(stdin, ReadOptions(_fields(options)), options.on_error)
+    return read(name, options.input_format, _fields(options), options.on_error)
 
 
 @dataclass

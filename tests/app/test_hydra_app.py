@@ -1,14 +1,20 @@
 """What the command line says when something is wrong, and that it helps with tab completion."""
 
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import OmegaConf
 
+from longdoc.app import hydra_app
 from longdoc.app.hints import hints
 from longdoc.app.recipes import register_recipes
+from longdoc.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,6 +46,24 @@ def test_our_errors_are_one_line_unless_all_is_asked_for(tmp_path: Path) -> None
     assert "DataError: nowhere: no such file or folder" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Traceback" in run("data.path=nowhere", cwd=tmp_path, HYDRA_FULL_ERROR="1").stderr
+
+
+@pytest.mark.parametrize(
+    ("score", "given"), [(0.5, 0.5), (math.nan, None), (-math.inf, None), (ConfigError("too small"), None)]
+)
+def test_a_job_without_a_score_gives_a_sweep_none(
+    score: float | Exception, given: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def job(_: object) -> float:
+        if isinstance(score, Exception):
+            raise score
+        return score
+
+    hydra = {"mode": RunMode.MULTIRUN, "runtime": {"output_dir": str(tmp_path)}}
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", OmegaConf.create({"hydra": hydra}))
+    monkeypatch.setattr("longdoc.app.train.run", job)
+    assert hydra_app._task(OmegaConf.create()) == given
+    assert (tmp_path / "error.txt").exists() == isinstance(score, Exception)
 
 
 @pytest.mark.parametrize(

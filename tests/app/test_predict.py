@@ -28,21 +28,37 @@ def command(*arguments: str | Path) -> None:
 
 def test_predicts_text_files_folders_and_jsonl(small_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "in").mkdir()
-    for name in ("b.txt", "a.txt"):
-        (tmp_path / "in" / name).write_text(TEXT)
+    for name in ("in/b.txt", "in/a.txt", "c.txt"):
+        (tmp_path / name).write_text(TEXT)
     (tmp_path / "one.jsonl").write_text(json.dumps({"id": "x", "text": TEXT * 30}) + "\n")
     output = tmp_path / "new" / "out.jsonl"
-    command(
-        "predict", small_run, tmp_path / "in", tmp_path / "one.jsonl", tmp_path / "in" / "b.txt", "--output", output
-    )
+    command("predict", small_run, tmp_path / "in", tmp_path / "one.jsonl", tmp_path / "c.txt", "--output", output)
     rows = lines(output.read_text())
-    assert [row["id"] for row in rows] == ["a", "b", "x", "b"]
+    assert [row["id"] for row in rows] == ["a", "b", "x", "c"]
     expected = [{"start": 0, "end": 3, "label": "PERSON"}, {"start": 21, "end": 25, "label": "PLACE"}]
     assert [{key: span[key] for key in ("start", "end", "label")} for span in rows[0]["spans"]] == expected
     assert len(rows[2]["spans"]) == 60
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "4 documents\n"
+
+
+def test_an_id_in_two_inputs_is_refused_or_left_out(
+    small_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = [tmp_path / name / "a.txt" for name in ("one", "two")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(TEXT)
+    told = f"document 'a' of {files[1]}: there is one of that id in {files[0]}; "
+    for twice in (files, files[1:] * 2):
+        with pytest.raises(SystemExit) as stop:
+            main(["predict", str(small_run), *map(str, twice)])
+        assert f"DataError: document 'a' of {files[1]}: there is one of that id in {twice[0]}; " in str(stop.value.code)
+    capsys.readouterr()
+    command("predict", small_run, *files, "--on-error", "skip")
+    assert [row["id"] for row in lines(capsys.readouterr().out)] == ["a"]
+    assert f"{told}this one is skipped" in caplog.text
 
 
 def test_predicts_to_standard_output(small_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -168,6 +168,17 @@ def test_training_data_without_gold_is_refused(tmp_path: Path) -> None:
         labels_of(store_documents([Document("a", "text", ())], tmp_path, "key"))
 
 
+def test_a_dev_split_without_entities_is_said(
+    corpus: Path, composed: Callable[..., dict], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for split in ("train", "dev"):
+        rows = [json.loads(line) for line in (corpus / "dev.jsonl").read_text().splitlines()]
+        rows = [row | {"entities": row["entities"] if split == "train" else []} for row in rows]
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    build(complete(composed(f"data.path={tmp_path}", f"data.cache_dir={tmp_path / 'cache'}", *SMALL)))
+    assert "split dev: expected annotated entities to choose the best checkpoint by, got none" in caplog.text
+
+
 @pytest.mark.parametrize(("name", "trace"), [("simple", None), ("pytorch", "nowhere/trace.json")])
 def test_profilers_of_that_name_are_ours(composed: Callable[..., dict], name: str, trace: str | None) -> None:
     profiler = make(complete(composed(f"trainer.profiler={name}"))["trainer"]["profiler"])
