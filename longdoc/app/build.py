@@ -11,9 +11,11 @@ from hydra.utils import instantiate
 from lightning.pytorch.loggers import Logger, WandbLogger
 
 from longdoc.app.data import DataSettings
+from longdoc.app.distillation import copy_head_, cut_encoder, load_teacher
 from longdoc.app.model import ModelSettings
 from longdoc.app.precision import choose_precision
 from longdoc.errors import ConfigError, DataError, MissingExtra, check_choice, check_integer
+from longdoc.models.distillation import DistillConfig
 from longdoc.models.sentence_scorer import SentenceScorer, build_sentence_scorer
 from longdoc.text.classes import ClassScheme, check_one_label
 from longdoc.text.preprocess import Preprocessor
@@ -21,6 +23,7 @@ from longdoc.text.selection import Selection
 from longdoc.text.tags import TagScheme
 from longdoc.training.classification import DocumentClassificationModule
 from longdoc.training.data import DocumentDataModule
+from longdoc.training.distillation import DistillationModule
 from longdoc.training.freezing import freeze_
 from longdoc.training.module import DocumentModule
 from longdoc.training.ner import NERModule
@@ -46,6 +49,8 @@ KEYS = (
     "attention",
     "aggregation",
     "loss",
+    "distill",
+    "teacher",
     "optim",
     "trainer",
     "callbacks",
@@ -63,12 +68,14 @@ class Run:
 
     Args:
         module: The model.
+        fitted: What is trained: the model, or what teaches it.
         datamodule: The data.
         callbacks: By the name they have in the configuration.
         loggers: Where numbers go.
     """
 
     module: DocumentModule
+    fitted: DocumentModule | DistillationModule
     datamodule: DocumentDataModule
     callbacks: dict[str, L.Callback]
     loggers: list[Logger]
@@ -109,7 +116,8 @@ def complete(config: dict[str, Any]) -> dict[str, Any]:
     check_integer("seed", config["seed"], 0)
     optim = dict(config["optim"])
     if optim["lr"] is None:
-        optim["lr"] = ModelSettings(name=config["model"]["name"]).default_lr
+        cut = config["teacher"] if config["distill"]["student_layers"] is not None else None
+        optim["lr"] = ModelSettings(name=cut or config["model"]["name"]).default_lr
     trainer = dict(config["trainer"])
     if trainer["max_epochs"] is None:
         trainer["max_epochs"] = DataSettings(path=config["data"]["path"]).default_epochs
@@ -128,8 +136,13 @@ def build(config: dict[str, Any]) -> Run:
     data: DataSettings = make(config["data"])
     model: ModelSettings = make(config["model"])
     windower, selection = make(config["windows"]), make(config["selection"])
+    distill: DistillConfig = make(config["distill"])
+    teacher = None if config["teacher"] is None else load_teacher(config["teacher"], windower)
+    if teacher is None and distill != DistillConfig():
+        raise ConfigError("distill: needs a teacher, got teacher=null; set teacher to a run folder or a checkpoint")
     splits = data.splits(READ_TASKS[task])
-    encoder, tokenizer = model.encoder(splits["train"].column("text"), make(config["attention"]), windower)
+    taken = cut_encoder(teacher, distill) if teacher is not None and distill.student_layers is not None else None
+    encoder, tokenizer = model.encoder(splits["train"].column("text"), make(config["attention"]), windower, taken)
     scheme = None if task == "ner" else ClassScheme.of(splits["train"], task)
     labels = labels_of(splits["train"]) if scheme is None else scheme.labels
     if scheme is None and not splits["dev"].span_values("label"):
@@ -163,9 +176,12 @@ def build(config: dict[str, Any]) -> Run:
         )
     else:
         module = DocumentClassificationModule(encoder, preprocessor, scheme, pool=model.pool, **shared)
+    if taken is not None and teacher is not None:
+        copy_head_(module, teacher)
     freeze_(module, model.freeze_layers, model.freeze_embeddings, model.freeze_patterns)
     return Run(
         module=module,
+        fitted=module if teacher is None else DistillationModule(module, teacher, distill),
         datamodule=datamodule,
         callbacks={name: make(node) for name, node in config["callbacks"].items() if node is not None},
         loggers=[make(node) for node in config["logger"].values() if node is not None],

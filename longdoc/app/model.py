@@ -91,10 +91,18 @@ class ModelSettings:
         return 3e-3 if self.name is None else 5e-5
 
     def encoder(
-        self, training_texts: Iterable[str], attention: AttentionConfig, windower: Windower
+        self,
+        training_texts: Iterable[str],
+        attention: AttentionConfig,
+        windower: Windower,
+        taken: tuple[Encoder, WordTokenizer] | None = None,
     ) -> tuple[Encoder, WordTokenizer]:
-        """Load the pretrained encoder, or build one and train its tokenizer; put the attention under it."""
-        if self.name is not None:
+        """Load the pretrained encoder, build one and train its tokenizer, or take one; put the attention under it."""
+        if taken is not None:
+            encoder, tokenizer = taken
+            of_teacher = getattr(encoder.model.config, "longdoc", None) or {}
+            attention = replace(attention, alibi=attention.alibi or of_teacher.get("alibi", False))
+        elif self.name is not None:
             encoder, tokenizer = load_encoder(self.name, self.attention_dropout, self.trust_remote_code)
         elif self.scratch is not None:
             tokenizer = train_tokenizer(training_texts, self.scratch.vocab_size)

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from longdoc.app.baselines import baseline_lines, baselines
 from longdoc.app.build import Run, build, close, complete
+from longdoc.app.distillation import compare_with_teacher, print_comparison
 from longdoc.app.environment import environment
 from longdoc.app.processes import checkpoint_to_go_on, command_of_processes, is_first, orderly_end
 from longdoc.app.quiet import quieten
@@ -31,6 +32,7 @@ from longdoc.callbacks import ResultCollector, StepGuard, Throughput
 from longdoc.callbacks.drift import Drift
 from longdoc.errors import ConfigError
 from longdoc.training.checkpoint import load
+from longdoc.training.distillation import DistillationModule
 from longdoc.training.ner import NERModule
 
 
@@ -92,29 +94,38 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
     for logger in trainer.loggers:
         logger.log_hyperparams(config)
     console.print(_introduction(parts), soft_wrap=True, highlight=False, markup=False)
-    trainer.fit(parts.module, datamodule=parts.datamodule, ckpt_path=go_on)
+    trainer.fit(parts.fitted, datamodule=parts.datamodule, ckpt_path=go_on)
     best_path, best_score = _best_checkpoint(parts)
     metrics: dict[str, Any] = {"task": config["task"], "dev": {"best_score": best_score}, "train": _of_training(parts)}
     if parts.datamodule.splits.get("test"):
         metrics["test"] = _test(config, parts, trainer, collector, best_path)
+        metrics |= _speed(parts)
+        if isinstance(parts.fitted, DistillationModule):
+            metrics["distillation"] = compare_with_teacher(parts.fitted, trainer, parts.datamodule, collector)
         if not is_first():
             return metrics
         print_report(metrics["test"], "test", console)
         metrics["baselines"] = baselines(parts.module, parts.datamodule, parts.module.preprocessor)
         for line in baseline_lines(metrics["baselines"]):
             console.print(line, soft_wrap=True, highlight=False)
+        if "distillation" in metrics:
+            print_comparison(metrics["distillation"], console)
     else:
+        metrics |= _speed(parts)
         console.print("There is no test split, so nothing was tested")
     if "lost" in metrics["train"]:
         console.print(lost_line(metrics["train"]["lost"], metrics["train"]["num_gold"], "train"), soft_wrap=True)
     guards = [callback for callback in parts.callbacks.values() if isinstance(callback, StepGuard)]
     if guards:
         metrics["train"]["num_skipped_steps"] = guards[0].num_skipped
-    clocks = [callback for callback in parts.callbacks.values() if isinstance(callback, Throughput)]
-    if clocks:
-        metrics["speed"] = clocks[0].summary()
+    if "speed" in metrics:
         console.print(speed_line(metrics["speed"]), soft_wrap=True)
     return metrics
+
+
+def _speed(parts: Run) -> dict[str, Any]:
+    clocks = [callback for callback in parts.callbacks.values() if isinstance(callback, Throughput)]
+    return {"speed": clocks[0].summary()} if clocks else {}
 
 
 def _test(
@@ -153,7 +164,9 @@ def _introduction(parts: Run) -> str:
     sizes = ", ".join(f"{len(documents)} {split}" for split, documents in parts.datamodule.splits.items())
     labels = parts.module.labels
     parameters = sum(p.numel() for p in parts.module.parameters()) / 1e6
-    return f"Documents: {sizes}. Labels: {', '.join(labels)}. Parameters: {parameters:.1f} M."
+    told = f"Documents: {sizes}. Labels: {', '.join(labels)}. Parameters: {parameters:.1f} M."
+    mapping = parts.fitted.mapping_line() if isinstance(parts.fitted, DistillationModule) else ""
+    return f"{told} {mapping}".rstrip()
 
 
 def _check_validates(trainer: L.Trainer) -> None:

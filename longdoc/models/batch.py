@@ -29,7 +29,8 @@ class Batch:
         num_labelled: Labelled items that share one optimiser step with this batch, over all ranks and accumulated
             batches; the loss is divided by it. None for those of this batch alone.
         num_shares: Batches whose gradients are averaged into that step; the loss is multiplied by it.
-        document_ids: Documents the windows come from, for messages.
+        document_ids: Documents the windows come from.
+        item_place: Document of each item, counted in ``document_ids``, and its word. *Shape:* (N, 2).
     """
 
     input_ids: Tensor
@@ -41,6 +42,7 @@ class Batch:
     num_labelled: int | None = None
     num_shares: int = 1
     document_ids: tuple[str, ...] = ()
+    item_place: Tensor | None = None
 
     @property
     def num_windows(self) -> int:
@@ -72,6 +74,7 @@ class Batch:
             item_token=self.item_token[first:last] - at,
             token_item=torch.where(token_item < 0, token_item, token_item - first),
             item_tags=self.item_tags[first:last],
+            item_place=None if self.item_place is None else self.item_place[first:last],
         )
 
 
@@ -99,7 +102,9 @@ def collate(refs: Sequence[WindowRef], tokenizer: WordTokenizer, count_overlap: 
     prefix = np.array(tokenizer.prefix_ids, dtype=np.int64)
     suffix = np.array(tokenizer.suffix_ids, dtype=np.int64)
     no_window = np.zeros(0, dtype=np.int64)
-    ids, item_token, token_item, tags, bounds, num_items = [], [], [], [], [0], 0
+    ids, item_token, token_item, tags, places, bounds, num_items = [], [], [], [], [], [0], 0
+    document_ids = list(dict.fromkeys(ref.document.document.id for ref in refs))
+    number = {name: at for at, name in enumerate(document_ids)}
     for ref in refs:
         encoded, cut = ref.document, ref.document.windows
         start, end = int(cut.start[ref.window]), int(cut.end[ref.window])
@@ -116,6 +121,7 @@ def collate(refs: Sequence[WindowRef], tokenizer: WordTokenizer, count_overlap: 
         item_token.append(bounds[-1] + len(prefix) + items.token)
         gold = np.full(len(items.word), -100) if encoded.tags is None else encoded.tags[items.word]
         tags.append(gold if count_overlap else np.where(items.owned, gold, -100))
+        places.append(np.stack((np.full(len(items.word), number[encoded.document.id]), items.word), 1).ravel())
         num_items += len(items.word)
         bounds.append(bounds[-1] + len(prefix) + end - start + len(suffix))
 
@@ -130,7 +136,8 @@ def collate(refs: Sequence[WindowRef], tokenizer: WordTokenizer, count_overlap: 
         item_token=join(item_token),
         token_item=join(token_item),
         item_tags=join(tags),
-        document_ids=tuple(dict.fromkeys(ref.document.document.id for ref in refs)),
+        document_ids=tuple(document_ids),
+        item_place=join(places).view(-1, 2),
     )
 
 

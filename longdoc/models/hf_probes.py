@@ -19,10 +19,19 @@ from longdoc.errors import ConfigError
 
 SeeAttention = Callable[[int, Tensor, Tensor, Pattern, float | None], None]
 """Takes the layer, queries (B, H, L, D), keys (B, J, L, D), who may see whom, and the factor of the scores."""
+SeeProjections = Callable[[int, Tensor, Tensor, Tensor, Pattern, float | None], None]
+"""Takes the layer, queries (B, H, L, D), keys and values (B, J, L, D), who may see whom, and a factor of the scores."""
 
 
 @contextmanager
 def watch_attention(model: PreTrainedModel, see: SeeAttention) -> Iterator[None]:
+    """Show queries and keys of each layer; see ``watch_projections``."""
+    with watch_projections(model, lambda layer, q, k, _, pattern, scale: see(layer, q, k, pattern, scale)):
+        yield
+
+
+@contextmanager
+def watch_projections(model: PreTrainedModel, see: SeeProjections) -> Iterator[None]:
     """Show the attention of each layer of a model, whatever computes it, in all forward passes inside the block.
 
     Other models that run meanwhile are not shown. ``eager`` attention gives its result, but no weights, in the block.
@@ -54,7 +63,7 @@ def watch_attention(model: PreTrainedModel, see: SeeAttention) -> Iterator[None]
                 raise ConfigError(f"{type(module).__name__}: attention with a learned position bias is not seen")
             width = kwargs.get("sliding_window")
             pattern = patterns[0] if width is None else patterns[0].narrowed(width - 1)
-            see(layer, q, k, pattern, kwargs.get("scaling"))
+            see(layer, q, k, v, pattern, kwargs.get("scaling"))
             layer += 1
         return usual(module, q, k, v, mask, *args, **kwargs)
 

@@ -129,6 +129,10 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
             return rows[:, :-1]
         return torch.where(rows[:, 0] == -100, -100, rows.argmax(1))
 
+    def answers(self, documents: Sequence[EncodedDocument]) -> list[np.ndarray]:
+        """Probabilities of the labels of every document, or its number. *Shape of each:* (1, K)."""
+        return list(self._evaluate(documents)[0][:, None])
+
     def epoch_scores(self, split: Split) -> dict[str, float]:
         """Scores of documents; those of dev tune the thresholds of several labels first."""
         counted = self._scores(split)

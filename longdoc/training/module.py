@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import lightning as L
+import numpy as np
 from torch import Tensor
 
 from longdoc.errors import ConfigError
@@ -26,8 +27,8 @@ R = TypeVar("R")
 class DocumentModule(L.LightningModule, Generic[R]):
     """A module that takes lists of ``EncodedDocument`` and says something of each.
 
-    A task gives it ``logits`` and ``loss_of``, ``results``, ``score`` and ``epoch_scores``, and what its constructor needs
-    to be built again.
+    A task gives it ``logits``, ``answers``, ``loss_of``, ``results``, ``score`` and ``epoch_scores``, and what its
+    constructor needs to be built again.
 
     Args:
         encoder: Encoder of token vectors.
@@ -55,6 +56,10 @@ class DocumentModule(L.LightningModule, Generic[R]):
 
     def logits(self, batch: Any) -> Tensor:
         """Scores before the softmax of all that a training batch asks for. *Shape:* (N, K)."""
+        raise NotImplementedError
+
+    def answers(self, documents: Sequence[EncodedDocument]) -> list[np.ndarray]:
+        """Probabilities, or the number of a regression, of all it says of each document. *Shape of each:* (N, K)."""
         raise NotImplementedError
 
     def loss_of(self, logits_NK: Tensor, batch: Any) -> Tensor:
@@ -149,14 +154,19 @@ class DocumentModule(L.LightningModule, Generic[R]):
         }
 
     @classmethod
-    def from_checkpoint(cls, checkpoint: dict[str, Any]) -> "DocumentModule":
-        """Build the module of a loaded checkpoint, ready to predict; needs neither hub nor configuration files."""
+    def from_checkpoint(cls, checkpoint: dict[str, Any], encoder: Encoder | None = None) -> "DocumentModule":
+        """Build the module of a loaded checkpoint, ready to predict; needs neither hub nor configuration files.
+
+        Args:
+            checkpoint: What ``on_save_checkpoint`` kept, and the weights.
+            encoder: With weights of its own, in the place of the one in the checkpoint.
+        """
         kept = checkpoint[CHECKPOINT_KEY]
         scorer = kept["preprocessor"]["scorer"]
         preprocessor = Preprocessor.from_state(
             kept["preprocessor"], None if scorer is None else SentenceScorer.from_state(scorer)
         )
-        module = cls.build(build_encoder(kept["encoder"]), preprocessor, kept["settings"])
+        module = cls.build(encoder or build_encoder(kept["encoder"]), preprocessor, kept["settings"])
         weights, prefix = checkpoint["state_dict"], kept.get("prefix", "")
         own = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
         module.load_state_dict(own)

@@ -97,7 +97,7 @@ class NERModule(DocumentModule[DocumentResult]):
     def score(self, documents: Sequence[EncodedDocument], split: Split) -> list[DocumentResult]:
         """Tag annotated documents, and count them in the scores of a split; ``dev`` has a loss, too."""
         results, gold = [], [np.zeros(0)]
-        for encoded, probs in zip(documents, self.word_probs(documents), strict=True):
+        for encoded, probs in zip(documents, self.answers(documents), strict=True):
             results.append(self._result(encoded, probs))
             if encoded.tags is not None:
                 gold.append(probs[np.arange(len(probs)), encoded.tags])
@@ -123,10 +123,10 @@ class NERModule(DocumentModule[DocumentResult]):
 
     def results(self, documents: Sequence[EncodedDocument]) -> list[DocumentResult]:
         """Tag whole documents, each decoded once on its stitched scores."""
-        return [self._result(e, probs) for e, probs in zip(documents, self.word_probs(documents), strict=True)]
+        return [self._result(e, probs) for e, probs in zip(documents, self.answers(documents), strict=True)]
 
     @torch.inference_mode()
-    def word_probs(self, documents: Sequence[EncodedDocument]) -> list[np.ndarray]:
+    def answers(self, documents: Sequence[EncodedDocument]) -> list[np.ndarray]:
         """Tag probabilities of every word of every document. *Shape of each:* (num_words, num_tags)."""
         stitchers = [Stitcher(len(e.words), len(self.tags), self.aggregation) for e in documents]
         where = [(d, w) for d, e in enumerate(documents) for w in range(len(e.windows))]

@@ -35,6 +35,8 @@ PRESETS = {
     "attention/identity",
     "attention/uniform",
     "loss/focal",
+    "distill/layers",
+    "distill/relations",
     *(f"selection/{method}" for method in ("lead", "head_tail", "random", "tfidf", "textrank", "cnn")),
 }
 DECIDED_ELSEWHERE = {("OptimizerConfig", "lr"), ("PredictionWriter", "path")}
@@ -60,7 +62,9 @@ def nodes(value: Any) -> Iterator[dict]:
 def test_every_choice_composes_and_builds(choice: str, composed: Callable[..., dict], tmp_path: Path) -> None:
     config = complete(composed(override(choice), output_dir=tmp_path))
     check_targets(config)
-    parts = [config[part] for part in ("data", "model", "windows", "selection", "attention", "loss", "optim")]
+    parts = [
+        config[part] for part in ("data", "model", "windows", "selection", "attention", "loss", "distill", "optim")
+    ]
     parts += [*config["callbacks"].values(), *config["logger"].values()]
     for part in parts:
         try:

@@ -69,7 +69,7 @@ def test_results_do_not_depend_on_budgets_or_workers(fitted, tmp_path):
         data = little.data(tmp_path, max_tokens_per_eval_batch=batch, num_workers=workers)
         trainer = little.trainer(tmp_path, epochs=0)
         scores.append(trainer.test(module, data, verbose=False)[0])
-        probs.append(np.concatenate(module.word_probs(list(data.encoded("test")))))
+        probs.append(np.concatenate(module.answers(list(data.encoded("test")))))
     assert scores == [scores[0]] * 4
     for other in probs[1:]:
         np.testing.assert_allclose(other, probs[0], atol=1e-5)
@@ -80,9 +80,9 @@ def test_a_document_does_not_depend_on_its_neighbours(fitted):
     module, data, _ = fitted
     module.eval()
     documents = list(data.encoded("test"))
-    together = module.word_probs(documents)
+    together = module.answers(documents)
     for document, probs in zip(documents, together, strict=True):
-        np.testing.assert_allclose(module.word_probs([document])[0], probs, atol=1e-5)
+        np.testing.assert_allclose(module.answers([document])[0], probs, atol=1e-5)
 
 
 def test_the_order_of_batches_does_not_depend_on_workers(tmp_path):

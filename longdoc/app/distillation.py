@@ -1,0 +1,155 @@
+"""Teachers of a run: where they come from, students that are cut out of them, and how the two compare at the end."""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+from rich.console import Console
+from rich.table import Table
+from transformers import AutoModelForTokenClassification
+
+from longdoc.app.report import evaluate
+from longdoc.callbacks import ResultCollector, Throughput
+from longdoc.errors import ConfigError
+from longdoc.models.distillation import DistillConfig, map_layers, separate_layers, take_layers_
+from longdoc.models.encoder import Encoder, load_encoder
+from longdoc.text.preprocess import Preprocessor
+from longdoc.text.results import DocumentResult
+from longdoc.text.tags import TagScheme
+from longdoc.text.tokens import WordTokenizer
+from longdoc.text.windows import Windower
+from longdoc.training.checkpoint import load
+from longdoc.training.data import DocumentDataModule
+from longdoc.training.distillation import DistillationModule
+from longdoc.training.module import DocumentModule
+from longdoc.training.ner import NERModule
+
+
+def load_teacher(name: str, windower: Windower) -> DocumentModule:
+    """Load a teacher.
+
+    Args:
+        name: Checkpoint or run folder of longdoc; else a folder or hub name of a tagger of Hugging Face.
+        windower: Cuts documents for the latter.
+    """
+    path = Path(name)
+    if path.is_file() or (path / "best.ckpt").is_file():
+        return load(path)
+    return _hub_tagger(name, windower)
+
+
+def _hub_tagger(name: str, windower: Windower) -> NERModule:
+    try:
+        model: Any = AutoModelForTokenClassification.from_pretrained(name, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"teacher={name!r}: expected a checkpoint or a run folder of longdoc, or a tagger of Hugging Face by "
+            f"folder or hub name ({error})"
+        ) from error
+    head = getattr(model, "classifier", None)
+    if not isinstance(head, torch.nn.Linear):
+        raise ConfigError(f"teacher={name!r}: expected a tagger with one linear layer, got {type(head).__name__}")
+    names = [model.config.id2label[i] for i in range(model.config.num_labels)]
+    labels = tuple(sorted({tag.split("-", 1)[1] for tag in names if "-" in tag}))
+    schemes = [s for s in (TagScheme(labels, "IOB2"), TagScheme(labels, "BIOES")) if sorted(s.tags) == sorted(names)]
+    if not schemes:
+        raise ConfigError(f"teacher={name!r}: expected the tags of IOB2 or BIOES, got {', '.join(names)}")
+    encoder, tokenizer = load_encoder(name)
+    encoder.model.load_state_dict(model.base_model.state_dict(), strict=False)
+    module = NERModule(encoder, Preprocessor(tokenizer, windower, schemes[0]))
+    order = [names.index(tag) for tag in schemes[0].tags]
+    with torch.no_grad():
+        module.head.linear.weight.copy_(head.weight[order])
+        module.head.linear.bias.copy_(head.bias[order])
+    return module
+
+
+def cut_encoder(teacher: DocumentModule, config: DistillConfig) -> tuple[Encoder, WordTokenizer]:
+    """Copy the encoder of a teacher with as many of its layers as ``distill.student_layers`` says."""
+    assert config.student_layers is not None
+    encoder = deepcopy(teacher.encoder).requires_grad_(True)
+    layers = map_layers(config.mapping, config.student_layers, len(separate_layers(encoder)[1]))
+    take_layers_(encoder, layers)
+    return encoder.train(), teacher.preprocessor.tokenizer
+
+
+def copy_head_(student: DocumentModule, teacher: DocumentModule) -> None:
+    """Begin with the head of the teacher, where it says the same in the same order."""
+    ours, theirs = (module.get_submodule("head") for module in (student, teacher))
+    shapes = [{name: value.shape for name, value in head.state_dict().items()} for head in (ours, theirs)]
+    if student.labels == teacher.labels and shapes[0] == shapes[1]:
+        ours.load_state_dict(theirs.state_dict())
+
+
+def compare_with_teacher(
+    fitted: DistillationModule, trainer: L.Trainer, datamodule: DocumentDataModule, collector: ResultCollector
+) -> dict[str, Any]:
+    """Test the teacher as its student was tested.
+
+    Args:
+        fitted: Both of them.
+        trainer: The one that has just tested the student.
+        datamodule: The documents.
+        collector: What the student said of them; then it holds what the teacher says.
+
+    Returns:
+        Score, parameters and tokens a second of both, and their ``agreement``.
+    """
+    said = list(collector.results)
+    student = _row(fitted.student, trainer, datamodule, said)
+    by_teacher = datamodule.encoded_by(fitted.teacher.preprocessor)
+    trainer.test(fitted.teacher, datamodule=by_teacher, verbose=False)
+    teacher = _row(fitted.teacher, trainer, datamodule, collector.results)
+    return {"student": student, "teacher": teacher, "agreement": agreement(said, collector.results)}
+
+
+def _row(
+    module: DocumentModule, trainer: L.Trainer, datamodule: DocumentDataModule, results: Sequence[Any]
+) -> dict[str, Any]:
+    callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
+    clocks = [callback for callback in callbacks if isinstance(callback, Throughput)]
+    lengths = {encoded.document.id: encoded.num_document_tokens for encoded in datamodule.encoded("test")}
+    return {
+        "score": evaluate(module, results, lengths)["score"],
+        "num_parameters": sum(p.numel() for p in module.parameters()),
+        "tokens_per_second": clocks[0].summary()["test_tokens_per_second"] if clocks else None,
+    }
+
+
+def agreement(student: Sequence[Any], teacher: Sequence[Any]) -> float:
+    """How far two sides say the same: F1 of entities, share of documents with equal classes, or correlation of numbers.
+
+    Args:
+        student: Results of one side.
+        teacher: Results of the other.
+    """
+    by_id = {result.id: result for result in teacher}
+    pairs = [(result, by_id[result.id]) for result in student if result.id in by_id]
+    if not pairs:
+        return float("nan")
+    if isinstance(pairs[0][0], DocumentResult):
+        ours, theirs = ([_spans(side) for side in sides] for sides in zip(*pairs, strict=True))
+        common = sum(len(one & other) for one, other in zip(ours, theirs, strict=True))
+        total = sum(map(len, ours)) + sum(map(len, theirs))
+        return 2 * common / total if total else 1.0
+    if isinstance(pairs[0][0].predicted, float):
+        return float(torch.corrcoef(torch.tensor([[one.predicted, other.predicted] for one, other in pairs]).T)[0, 1])
+    return sum(set(one.predicted) == set(other.predicted) for one, other in pairs) / len(pairs)
+
+
+def _spans(result: DocumentResult) -> set[tuple[int, int, str]]:
+    return {(span.start, span.end, span.label) for span in result.predicted}
+
+
+def print_comparison(found: Mapping[str, Any], console: Console) -> None:
+    """Print student and teacher side by side."""
+    table = Table("", "score", "parameters", "tokens/s")
+    for name in ("teacher", "student"):
+        row = found[name]
+        speed = "-" if row["tokens_per_second"] is None else f"{row['tokens_per_second']:,.0f}"
+        table.add_row(name, f"{row['score']:.4f}", f"{row['num_parameters'] / 1e6:.1f} M", speed)
+    console.print(table)
+    console.print(f"student and teacher agree: {found['agreement']:.4f}", highlight=False)
