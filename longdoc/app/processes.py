@@ -1,10 +1,11 @@
 """The processes that train together: which of them writes, how they are started, and how they end."""
 
+import ctypes
 import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import lightning as L
@@ -26,9 +27,22 @@ log = logging.getLogger(__name__)
 _OF_ONE_JOB = {"LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PL_GLOBAL_SEED"}
 
 
+_MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
+
+
 def is_first() -> bool:
     """Whether this is the process that writes and prints for all."""
     return getattr(rank_zero_only, "rank", 0) == 0
+
+
+def return_freed_memory() -> None:
+    """Have the C library of Linux give freed tensors back to the system, whatever their size.
+
+    By default it raises the size from which it does with each large tensor that is freed, up to 32 MB, and memory
+    grows with the number of different sizes.
+    """
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 2**20)
 
 
 @contextmanager

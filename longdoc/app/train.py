@@ -16,7 +16,7 @@ from longdoc.app.baselines import baseline_lines, baselines
 from longdoc.app.build import Run, build, close, complete
 from longdoc.app.distillation import compare_with_teacher, print_comparison
 from longdoc.app.environment import environment
-from longdoc.app.processes import checkpoint_to_go_on, command_of_processes, is_first, orderly_end
+from longdoc.app.processes import checkpoint_to_go_on, command_of_processes, is_first, orderly_end, return_freed_memory
 from longdoc.app.quiet import quieten
 from longdoc.app.report import (
     count_lost,
@@ -64,6 +64,7 @@ def train(config: dict[str, Any], choices: dict[str, str | None] | None = None) 
         settings = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
         (output / "config.yaml").write_text(settings, encoding="utf-8")
         write_json(output / "environment.json", environment(config["seed"]))
+    return_freed_memory()
     with quieten(), orderly_end():
         L.seed_everything(config["seed"], workers=True, verbose=False)
         parts = build(config)

@@ -3,6 +3,8 @@
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import lightning as L
@@ -20,14 +22,28 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 
+_STATUS = Path("/proc/self/status")
+
+
 def peak_memory_bytes(device: torch.device) -> int | None:
     """Most memory in use so far: what torch allocated on a CUDA device, else that of the process; None if not known."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
+    if _STATUS.is_file():
+        return next(int(line.split()[1]) * 1024 for line in _STATUS.read_text().splitlines() if "VmHWM" in line)
     if resource is None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def forget_peak_memory(device: torch.device) -> None:
+    """Let ``peak_memory_bytes`` begin anew, where the system can; a job of a sweep would have that of the one before."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    elif _STATUS.is_file():
+        with suppress(OSError):
+            (_STATUS.parent / "clear_refs").write_text("5")
 
 
 def num_batch_tokens(batch: Any) -> int:
@@ -115,10 +131,11 @@ class Throughput(L.Callback):
     def _stop(self) -> float:
         return time.perf_counter() - self._since
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Begin anew; a run that goes on in the middle of an epoch does not start it."""
         self.train_tokens, self.train_slots, self.train_seconds, self.wait_seconds = 0, 0, 0.0, 0.0
         self._epoch_start = (0, 0.0)
+        forget_peak_memory(pl_module.device)
         self._start(trainer)
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002

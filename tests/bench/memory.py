@@ -15,6 +15,7 @@ import time
 
 import torch
 
+from longdoc.app.processes import return_freed_memory
 from longdoc.models.encoder import AttentionConfig, load_encoder, set_attention
 from longdoc.text.classes import ClassScheme
 from longdoc.text.documents import Document
@@ -44,6 +45,7 @@ def main() -> None:
 
 def step(options: argparse.Namespace) -> None:
     """One step on one document in this process."""
+    return_freed_memory()
     encoder, tokenizer = load_encoder(options.model, attention_dropout=0.0)
     windower = Windower(None, 0) if options.stream else Windower(512, 64)
     if options.stream:

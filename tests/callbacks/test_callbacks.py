@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import lightning as L
+import numpy as np
 import pytest
 import torch
 from lightning.pytorch.callbacks import RichProgressBar
@@ -23,7 +24,7 @@ from longdoc.callbacks import (
     progress_bar,
 )
 from longdoc.callbacks.monitor import Monitor
-from longdoc.callbacks.throughput import flops_per_token, matrix_rate, num_batch_tokens
+from longdoc.callbacks.throughput import flops_per_token, forget_peak_memory, matrix_rate, num_batch_tokens
 from longdoc.errors import ConfigError
 from tests.callbacks.models import NUM_BATCHES, TOKENS_PER_BATCH, ForeignModule, loader, trainer
 
@@ -199,3 +200,13 @@ def test_optimizer_monitor_logs_rate_and_norm_of_the_step(tmp_path: Path) -> Non
         rows = [row for row in csv.DictReader(file) if row["train/lr"]]
     assert [float(row["train/lr"]) for row in rows] == [0.25] * 4
     assert [float(row["train/grad_norm"]) for row in rows] == pytest.approx(check.norms[1::2], rel=1e-5)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux, which can forget the peak")
+def test_a_peak_can_be_forgotten() -> None:
+    device = torch.device("cpu")
+    held = np.ones(2**25)  # 256 MB
+    high = peak_memory_bytes(device)
+    del held
+    forget_peak_memory(device)
+    assert peak_memory_bytes(device) < high - 2**27
