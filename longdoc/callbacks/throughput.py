@@ -38,7 +38,7 @@ def peak_memory_bytes(device: torch.device) -> int | None:
 
 
 def forget_peak_memory(device: torch.device) -> None:
-    """Let ``peak_memory_bytes`` begin anew, where the system can; a job of a sweep would have that of the one before."""
+    """Let ``peak_memory_bytes`` begin anew, where the system can: else a job has the peak of the one before it."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     elif _STATUS.is_file():
