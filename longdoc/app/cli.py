@@ -1,4 +1,4 @@
-"""The command ``longdoc``: train, predict, evaluate, inspect, compare."""
+"""The command ``longdoc``: train, predict, evaluate, inspect, compare, export."""
 
 import argparse
 import os
@@ -15,6 +15,7 @@ _HANDLERS = {
     "evaluate": "longdoc.app.predict:evaluate_command",
     "inspect": "longdoc.app.inspect.command:run",
     "compare": "longdoc.app.compare:compare_command",
+    "export": "longdoc.app.export:export_command",
 }
 
 
@@ -71,15 +72,33 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser("compare", help="finished runs in one table and one figure")
     compare.add_argument("runs", metavar="RUN", nargs="+", help="output folder of a run, or of a multirun")
     compare.add_argument("--output", metavar="DIR", help="write compare.csv, compare.md and compare.png there")
+
+    export = commands.add_parser("export", help="a folder for transformers, or ONNX files, with a model card")
+    export.add_argument("checkpoint", metavar="CHECKPOINT", help="best.ckpt, or the output folder of a run")
+    export.add_argument("folder", metavar="DIR", help="new folder to write")
+    export.add_argument(
+        "--onnx", action="store_true", help="ONNX files, which longdoc predict and evaluate take as a checkpoint"
+    )
+    export.add_argument("--int8", action="store_true", help="the same for a CPU: smaller and faster, a little worse")
+    export.add_argument("--data", metavar="DATA", help="annotated file or folder, to score --int8 on, before and after")
+    export.add_argument("--split", default="test", help="which part of such a folder (default: %(default)s)")
+    export.add_argument(
+        "--max-loss", type=float, default=0.01, help="how far the score may fall with --int8 (default: %(default)s)"
+    )
+    _add_reading(export)
     return parser
 
 
-def _add_shared(parser: argparse.ArgumentParser) -> None:
+def _add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input-format", default="auto", help="format of the input (default: found out)")
     parser.add_argument(
         "--field", metavar="OURS=THEIRS", action="append", default=[], help="where a field has another name"
     )
     parser.add_argument("--on-error", choices=("raise", "skip"), default="raise", help="what to do about bad rows")
+
+
+def _add_shared(parser: argparse.ArgumentParser) -> None:
+    _add_reading(parser)
     parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 ... (default: a GPU where there is one)")
     parser.add_argument(
         "--max-tokens-per-forward", type=int, default=8192, help="lower it to need less memory (default: %(default)s)"

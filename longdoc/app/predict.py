@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -62,16 +62,24 @@ def evaluate_command(options: Namespace) -> None:
     """Score annotated documents and print the tables of a training run."""
     module = _module(options)
     task = module.scheme.task if isinstance(module, DocumentClassificationModule) else "ner"
-    results, lengths = [], {}
+    documents = _progress(annotated(options, READ_TASKS[task]), "documents")
     with _writer(options.predictions) as write_line:
-        for encoded, result in result_stream(module, _progress(_annotated(options, READ_TASKS[task]), "documents")):
-            write_line(prediction_line(result))
-            results.append(result)
-            lengths[result.id] = encoded.num_document_tokens
-    report = evaluate(module, results, lengths)
+        report = score_documents(module, documents, lambda result: write_line(prediction_line(result)))
     print_report(report, Path(options.data).name, Console())
     if options.output is not None:
         write_json(Path(options.output), report)
+
+
+def score_documents(
+    module: DocumentModule, documents: Iterable[Document], see: Callable[[Result], None] = lambda _: None
+) -> dict[str, Any]:
+    """Predict annotated documents and score them; ``see`` is shown each result."""
+    results, lengths = [], {}
+    for encoded, result in result_stream(module, documents):
+        see(result)
+        results.append(result)
+        lengths[result.id] = encoded.num_document_tokens
+    return evaluate(module, results, lengths)
 
 
 def result_stream(module: DocumentModule, documents: Iterable[Document]) -> Iterator[tuple[EncodedDocument, Any]]:
@@ -162,7 +170,8 @@ class StandardInput(DocumentSource):
             yield path, rows_of_lines(chain(first, lines), self.options)
 
 
-def _annotated(options: Namespace, task: str) -> Iterable[Document]:
+def annotated(options: Namespace, task: str) -> Iterable[Document]:
+    """Read the documents that the options of a command name."""
     path, read_options = Path(options.data), ReadOptions(_fields(options), task=task)
     if not path.is_dir():
         return read(path, options.input_format, on_error=options.on_error, options=read_options)

@@ -5,7 +5,6 @@ Documents are read one at a time: nothing is padded, and no document can touch a
 Shapes: W windows of the batch, B documents, N windows of one document, D width, K labels.
 """
 
-import math
 from typing import Literal, get_args
 
 import torch
@@ -53,7 +52,7 @@ class Mean(Aggregator):
 
     def aggregate(self, vectors_ND: Tensor) -> tuple[Tensor, Tensor | None]:
         """Aggregate one document."""
-        return vectors_ND.mean(0), vectors_ND.new_full((len(vectors_ND),), 1 / len(vectors_ND))
+        return vectors_ND.mean(0), torch.ones_like(vectors_ND[:, 0]) / vectors_ND.shape[0]
 
 
 class Vote(Mean):
@@ -181,7 +180,7 @@ def vote(logits_NK: Tensor, task: ClassTask) -> Tensor:
     """
     logits_NK = logits_NK.float()
     if task == "single_label":
-        return torch.log_softmax(logits_NK, -1).logsumexp(0) - math.log(len(logits_NK))
+        return torch.log_softmax(logits_NK, -1).logsumexp(0) - torch.zeros_like(logits_NK).logsumexp(0)  # log(N)
     if task == "multi_label":
         return F.logsigmoid(logits_NK).logsumexp(0) - F.logsigmoid(-logits_NK).logsumexp(0)
     return logits_NK.mean(0)

@@ -52,7 +52,7 @@ def encode_windows(
         return pool_windows(encoder(replace(group, input_ids=input_ids)), group.bounds, pool)
 
     if batch.num_windows == 0:
-        return next(encoder.parameters()).new_zeros(0, encoder.width)
+        return torch.zeros(0, encoder.width, device=batch.input_ids.device)
     groups = _groups(batch.lengths.tolist(), max_tokens_per_forward, padded=not encoder.packed)
     if len(groups) == 1:
         return encode(batch.input_ids, batch)

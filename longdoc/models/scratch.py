@@ -72,7 +72,10 @@ class ScratchEmbeddings(nn.Module):
         if self.position_embeddings is not None:
             x_BLD = x_BLD + self.position_embeddings(position_ids)
         elif self.config.positions == "sinusoidal":
-            table = sinusoidal(int(position_ids.max()) + 1, self.config.hidden_size).to(x_BLD)
+            # A tracer cannot read a number off a tensor; what it traces is counted along the row.
+            traced = torch.compiler.is_compiling()
+            num_positions = position_ids.shape[1] if traced else int(position_ids.max()) + 1
+            table = sinusoidal(num_positions, self.config.hidden_size).to(x_BLD)
             # Token vectors start at initializer_range; the table is brought to their size.
             x_BLD = x_BLD + self.config.initializer_range * table[position_ids]
         return self.dropout(x_BLD)
