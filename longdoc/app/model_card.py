@@ -66,7 +66,7 @@ def model_card(module: DocumentModule, checkpoint: Path, name: str, onnx: bool, 
     """
     tags = module.task == "ner"
     pipeline = "token-classification" if tags else "text-classification"
-    arguments = 'aggregation_strategy="first"' if tags else "truncation=True, top_k=None"
+    arguments = 'aggregation_strategy="simple"' if tags else "truncation=True, top_k=None"
     head = "the vectors of words, (words, width)" if tags else "all windows of one document, (windows, width)"
     use = _USE_ONNX.format(name=name, head=head) if onnx else ""
     lost = "".join(f"* {line}\n" for line in _lost(module))
@@ -138,7 +138,7 @@ def _lost(module: DocumentModule) -> Iterator[str]:
     yield "Words: in longdoc no token mixes two, as in `2017,`; where none does, both read the same ids."
     if module.task == "ner":
         yield "Stitching: longdoc joins the scores of all windows, so an entity on a border comes back whole."
-        yield "Decoding: longdoc finds the best legal sequence of tags; pipelines read `B-` and `I-` only."
+        yield "Decoding: longdoc finds the best legal sequence of tags; a pipeline may break an entity up."
         if module.settings()["subword"] == "mean":
             yield "The score of a word, which is the mean of the logits of its tokens."
         return
