@@ -40,7 +40,8 @@ class Evidence:
     Args:
         start: First character.
         end: One past the last character.
-        weight: Share of attention, or by how much the likeliest class's probability, or the number, falls without it.
+        weight: Share of attention, or by how much the likeliest class's probability, or the number, falls without its
+            vectors; what others have read of it stays.
     """
 
     start: int

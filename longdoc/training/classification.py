@@ -18,6 +18,7 @@ from longdoc.models.losses import LossConfig, class_weights, classification_loss
 from longdoc.text.classes import ClassScheme
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
 from longdoc.text.results import ClassificationResult, Evidence
+from longdoc.text.sentences import sentence_words
 from longdoc.training.class_metrics import DEFAULT_THRESHOLD, ClassScores, class_scores, log_loss, tuned_thresholds
 from longdoc.training.data import DocumentBatch
 from longdoc.training.module import DocumentModule, Split
@@ -197,24 +198,49 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
     def _evidence(
         self, encoded: EncodedDocument, probs: np.ndarray, vectors_ND: Tensor, weights: Tensor | None
     ) -> tuple[Evidence, ...]:
-        """What each window weighs for the likeliest class: its share of attention, or the fall without it."""
+        """What each part weighs for the likeliest class: its share of attention, or the fall without its vectors."""
         num_windows, top = len(encoded.windows), int(probs.argmax())
+        if num_windows == 1 and self.pool == "mean":
+            return self._sentence_evidence(encoded, probs)
         if num_windows < 2:
             return ()
         if isinstance(self.head.aggregator, Attention) and weights is not None:
             parts = [(w, w + 1) for w in range(num_windows)]
             told = (weights if weights.dim() == 1 else weights[:, top]).tolist()
         else:
-            cuts = np.linspace(0, num_windows, min(num_windows, _MAX_PARTS) + 1).astype(int).tolist()
-            parts, told = list(pairwise(cuts)), []
-            for start, stop in parts:
-                rest_ND = torch.cat((vectors_ND[:start], vectors_ND[stop:]))
-                logits, _ = self.head(rest_ND, torch.tensor([0, len(rest_ND)]))
-                fall = float(probs[top]) - float(class_probs(logits, self.scheme.task)[0, top])
-                told.append(fall * self.scheme.target_std)
-        return tuple(
-            Evidence(*_span_of(encoded, *part), round(weight, 6)) for part, weight in zip(parts, told, strict=True)
-        )
+            parts = _parts(num_windows)
+            told = [self._fall(probs, torch.cat((vectors_ND[:start], vectors_ND[stop:]))) for start, stop in parts]
+        windows = encoded.windows
+        words = [encoded.token_word[windows.start[start] : windows.end[stop - 1]] for start, stop in parts]
+        return tuple(Evidence(*_span_of(encoded, w), round(x, 6)) for w, x in zip(words, told, strict=True))
+
+    def _sentence_evidence(self, encoded: EncodedDocument, probs: np.ndarray) -> tuple[Evidence, ...]:
+        """What the sentences of a single window weigh: the fall when their tokens are left out of its mean."""
+        prepared = self.preprocessor
+        splitter = "sentencex" if prepared.selection is None else prepared.selection.splitter
+        first_words = sentence_words(encoded.document.text, encoded.words, splitter, prepared.language)
+        token_word = encoded.token_word[: encoded.windows.num_covered]
+        sentence = np.where(token_word < 0, -1, np.searchsorted(first_words, token_word, side="right") - 1)
+        read = np.unique(sentence[sentence >= 0])
+        if len(read) < 2:
+            return ()
+        hidden_TD = self.encoder(self._collate([encoded]))
+        behind = np.full(len(hidden_TD), -1)
+        num_before = len(prepared.tokenizer.prefix_ids)
+        behind[num_before : num_before + len(sentence)] = sentence
+        found = []
+        for start, stop in _parts(len(read)):
+            inside = (behind >= read[start]) & (behind <= read[stop - 1])
+            rest_D = hidden_TD[torch.from_numpy(~inside).to(hidden_TD.device)].mean(0)
+            span = _span_of(encoded, token_word[inside[num_before : num_before + len(sentence)]])
+            found.append(Evidence(*span, round(self._fall(probs, rest_D[None]), 6)))
+        return tuple(found)
+
+    def _fall(self, probs: np.ndarray, rest_ND: Tensor) -> float:
+        """By how much the likeliest class, or the number, falls if only these window vectors are left."""
+        top = int(probs.argmax())
+        logits, _ = self.head(rest_ND, torch.tensor([0, len(rest_ND)]))
+        return (float(probs[top]) - float(class_probs(logits, self.scheme.task)[0, top])) * self.scheme.target_std
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -234,8 +260,12 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         return cls(encoder, preprocessor, **{**settings, "scheme": ClassScheme(**scheme)})
 
 
-def _span_of(encoded: EncodedDocument, start: int, stop: int) -> tuple[int, int]:
-    """First and last character of the words of the windows from ``start`` up to ``stop``."""
-    words = encoded.token_word[encoded.windows.start[start] : encoded.windows.end[stop - 1]]
-    words = words[words >= 0]
+def _parts(count: int) -> list[tuple[int, int]]:
+    """Deal out windows or sentences to parts, as (start, stop)."""
+    return list(pairwise(np.linspace(0, count, min(count, _MAX_PARTS) + 1).astype(int).tolist()))
+
+
+def _span_of(encoded: EncodedDocument, token_word: np.ndarray) -> tuple[int, int]:
+    """First and last character of the words of some tokens."""
+    words = token_word[token_word >= 0]
     return (int(encoded.words[words[0], 0]), int(encoded.words[words[-1], 1])) if len(words) else (0, 0)

@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -210,6 +211,39 @@ def test_golden_evidence(explained):
         for w in range(num_windows):
             without = module.head.linear((vectors.sum(0) - vectors[w]) / (num_windows - 1)).softmax(-1)
             assert weights[w] == pytest.approx(probs[0, top] - without[top].item(), abs=2e-5)
+
+
+SENTENCES = "The case was heard. It was a long delay.  A theft theft theft. The case was closed."
+
+
+def test_sentences_of_one_window_are_evidence(explained):
+    module = explained["mean"].eval()
+    encoded = replace(module.preprocessor, windower=Windower(64, 8))(Document("d", SENTENCES))
+    assert len(encoded.windows) == 1
+    result = module.results([encoded])[0]
+    surfaces = [SENTENCES[e.start : e.end] for e in result.evidence]
+    assert surfaces == [s.strip() for s in SENTENCES.replace(".", ".|").split("|") if s]
+    # By hand: the mean of the window without the tokens of the third sentence.
+    with torch.no_grad():
+        hidden = module.encoder(module._collate([encoded]))
+        inside = SENTENCES.index("A theft"), SENTENCES.index(" The case was closed")
+        words = [w for w, (start, _) in enumerate(encoded.words) if inside[0] <= start < inside[1]]
+        left = ~np.isin(encoded.token_word, words)
+        rest = hidden[torch.from_numpy(np.concatenate([[True], left, [True]]))].mean(0)
+        without = module.head.linear(rest).softmax(-1)
+    top = max(result.probs, key=result.probs.get)
+    fall = result.probs[top] - without[module.labels.index(top)].item()
+    assert result.evidence[2].weight == pytest.approx(fall, abs=2e-5)
+
+
+def test_selected_sentences_are_evidence(explained):
+    module = explained["mean"].eval()
+    selection = Selection("lead", budget_tokens=20)
+    encoded = replace(module.preprocessor, selection=selection)(Document("d", SENTENCES))
+    assert encoded.kept is not None
+    found = module.results([encoded])[0].evidence
+    assert [(e.start, e.end) for e in found] == [tuple(span) for span in encoded.kept.tolist()]
+    assert module.results([module.preprocessor(Document("d", "One sentence only."))])[0].evidence == ()
 
 
 def test_long_documents_leave_out_several_windows_at_a_time(explained, monkeypatch):
