@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longdoc.app.corpus import LABELS, LANGUAGES, OUTCOMES, generate
-from longdoc.app.corpus.writer import LABEL_OF_TABLE, SPLITS, share
+from longdoc.app.corpus.writer import LABEL_OF_TABLE, SPLITS, read_tables, share
 from longdoc.errors import ConfigError
 from longdoc.text.documents import Document
 from longdoc.text.words import split_words
@@ -94,21 +94,21 @@ def test_splits_share_no_name_and_no_phrasing(corpus: dict[str, list[Document]])
         names = [surfaces(corpus[split], labels) for split in SPLITS]
         assert all(names)
         assert len(set.union(*names)) == sum(map(len, names))
-    for name, items in LANGUAGES[language][0].DEALT.items():
+    for name, items in read_tables(language).dealt.items():
         assert len(set(items)) == len(items), f"{name} repeats an item"
         assert sorted(item for split in SPLITS for item in share(items, split)) == sorted(items)
         assert all(share(items, split) for split in SPLITS)
 
 
 def test_every_table_is_used_and_every_slot_known() -> None:
-    for tables, _, _ in LANGUAGES.values():
+    for dealt, common in map(read_tables, LANGUAGES):
         named = {
             slot.rstrip("!")
-            for items in (*tables.DEALT.values(), *tables.COMMON.values())
+            for items in (*dealt.values(), *common.values())
             for item in items
             for slot in re.findall(r"\{([a-z_]+!?)\}", item)
         } - {"year"}
-        known = {*tables.DEALT, *tables.COMMON} | {name.partition("_")[0] for name in tables.COMMON}
+        known = {*dealt, *common} | {name.partition("_")[0] for name in common}
         assert named <= known
         assert set(LABEL_OF_TABLE) <= known
 

@@ -25,29 +25,19 @@ leaves two classes open, and so do the words without what they are said of.
 
 import random
 
-from longdoc.app.corpus import chinese, english
-from longdoc.app.corpus.judgment import FAR_SHARE, OUTCOMES, Judgment
-from longdoc.app.corpus.writer import SPLITS, Writer, share
-from longdoc.errors import ConfigError
+from longdoc.app.corpus.judgment import OUTCOMES, Judgment
+from longdoc.app.corpus.writer import SPLITS, Writer, read_tables, share
+from longdoc.errors import check_choice, check_integer
 from longdoc.text.documents import Document
 
-__all__ = ["FAR_SHARE", "LABELS", "LANGUAGES", "OUTCOMES", "SPLITS", "generate"]
+__all__ = ["LABELS", "LANGUAGES", "OUTCOMES", "generate"]
 
 LABELS = (
-    "AMOUNT",
-    "CASE_NUMBER",
-    "COUNSEL",
-    "COURT",
-    "DATE",
-    "DEFENDANT",
-    "JUDGE",
-    "PLAINTIFF",
-    "STATUTE",
-    "WITNESS",
+    "AMOUNT", "CASE_NUMBER", "COUNSEL", "COURT", "DATE", "DEFENDANT", "JUDGE", "PLAINTIFF", "STATUTE", "WITNESS",
 )
 
-# Language: its tables, what stands between two sentences, what stands before a paragraph.
-LANGUAGES = {"en": (english, " ", "{}. "), "zh": (chinese, "", "\u3000\u3000")}
+# Language: what stands between two sentences, what stands before a paragraph.
+LANGUAGES = {"en": (" ", "{}. "), "zh": ("", "\u3000\u3000")}
 
 
 def generate(language: str, split: str, num_documents: int, seed: int) -> list[Document]:
@@ -65,14 +55,12 @@ def generate(language: str, split: str, num_documents: int, seed: int) -> list[D
     Raises:
         ConfigError: Unknown language or split, or fewer than no documents.
     """
-    if language not in LANGUAGES:
-        raise ConfigError(f"language={language!r}: expected one of {sorted(LANGUAGES)}")
-    if split not in SPLITS:
-        raise ConfigError(f"split={split!r}: expected one of {list(SPLITS)}")
-    if num_documents < 0:
-        raise ConfigError(f"num_documents={num_documents}: expected 0 or more")
-    source, space, numbering = LANGUAGES[language]
-    tables = {name: share(items, split) for name, items in source.DEALT.items()} | source.COMMON
+    check_choice("language", language, sorted(LANGUAGES))
+    check_choice("split", split, SPLITS)
+    check_integer("num_documents", num_documents, 0)
+    space, numbering = LANGUAGES[language]
+    dealt, common = read_tables(language)
+    tables = {name: share(items, split) for name, items in dealt.items()} | common
     documents = []
     for number in range(num_documents):
         document_id = f"{language}-{split}-{number:04d}"

@@ -28,13 +28,9 @@ _CAST = {
 _SPEAKERS = {"claimant": "P", "defendant": "D", "witness": "W", "counsel": "C", "judge": "J"}
 _WORDS = ("says", "tells", "tells")
 _OPENINGS = {
-    "claimant": ("role_opens",),
-    "defendant": ("role_opens",),
-    "witness": ("role_opens", "named", "witness_opens"),
-    "counsel": ("role_opens", "named", "counsel_opens"),
-    "judge": ("role_opens", "named", "judge_opens"),
-    "authority": ("authority_opens",),
-    "procedure": ("procedure_opens",),
+    **dict.fromkeys(("claimant", "defendant"), ("role_opens",)),
+    **{kind: ("role_opens", "named", f"{kind}_opens") for kind in ("witness", "counsel", "judge")},
+    **{kind: (f"{kind}_opens",) for kind in ("authority", "procedure")},
 }
 _BODIES = {
     **dict.fromkeys(_SPEAKERS, (*_WORDS, *["role_tells"] * 4)),
@@ -48,7 +44,7 @@ _EXTRA_PARAGRAPHS = (0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 9, 12, 16, 24)
 Paragraph = list[list[Piece]]  # sentences
 
 
-def num_words(paragraph: Paragraph) -> int:
+def _num_words(paragraph: Paragraph) -> int:
     """How many words a paragraph has, a little less than the tokens of any tokenizer."""
     return len(split_words("".join(piece.text for sentence in paragraph for piece in sentence)))
 
@@ -88,12 +84,9 @@ class Judgment:
             "middle": [],
             "far": [],
             "late": [self._paragraph(self.far_cast) for _ in range(1 + num_extra - num_extra // 3)],
-            "end": [
-                self._finding("counterclaim", counterclaim),
-                [self._sentence("closes")],
-            ],
+            "end": [self._finding("counterclaim", counterclaim), [self._sentence("closes")]],
         }
-        while sum(map(num_words, zones["middle"])) < FAR_WORDS:
+        while sum(map(_num_words, zones["middle"])) < FAR_WORDS:
             zones["middle"].append(self._paragraph(self.far_cast))
         caption, signature = self._sentence("caption", self.everybody), self._sentence("signature", self.everybody)
         num_near = sum(

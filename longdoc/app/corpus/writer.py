@@ -7,8 +7,13 @@ stands before ``#`` is written but is not part of the entity; the short form of 
 
 import random
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import product
+from typing import NamedTuple
 
 SPLITS = ("train", "dev", "test")
 LABEL_OF_TABLE = {"date": "DATE", "amount": "AMOUNT", "statute": "STATUTE", "court": "COURT", "number": "CASE_NUMBER"}
@@ -40,9 +45,27 @@ class Person:
     label: str | None
 
 
-def words(text: str) -> tuple[str, ...]:
-    """A table of single words, written in one string."""
-    return tuple(text.split())
+class Tables(NamedTuple):
+    """What each name in a template may stand for: dealt out to the splits item by item, or whole for every split."""
+
+    dealt: dict[str, tuple[str, ...]]
+    common: dict[str, tuple[str, ...]]
+
+
+@cache
+def read_tables(language: str) -> Tables:
+    """Read ``en.toml`` or ``zh.toml``: a list is a table as it stands, a string holds single words.
+
+    Tables under ``joined`` are dealt out, too: every way to put their parts together.
+    """
+    sections = tomllib.loads(files(__package__).joinpath(f"{language}.toml").read_text("utf-8"))
+    parts, dealt, common = (
+        {name: tuple(items.split() if isinstance(items, str) else items) for name, items in sections[kind].items()}
+        for kind in ("parts", "dealt", "common")
+    )
+    for name, ways in sections["joined"].items():
+        dealt[name] = tuple("".join(one) for way in ways for one in product(*(parts[part] for part in way)))
+    return Tables(dealt, common)
 
 
 def share(items: Sequence[str], split: str) -> tuple[str, ...]:
