@@ -1,26 +1,24 @@
 """What all readers share: raw rows, the checks that turn a row into a document, and the report of what was not usable.
 
-A reader of one format yields :class:`RawRow` objects, one a document, as they stand in the file. :func:`check_row`
+A reader of one format yields :class:`RawRow` objects, one a document, as they stand in the file. :func:`check_rows`
 holds all of them to the same rules, so that a fault is named the same way in every format.
 """
 
-import logging
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from longdoc.errors import ConfigError, DataError
+from longdoc.errors import ConfigError, DataError, check_choice
 from longdoc.text.documents import Document, Span, span_problem
-from longdoc.text.formats.offsets import OFFSET_UNITS, RawSpan, convert_offsets
-
-log = logging.getLogger(__name__)
+from longdoc.text.formats.offsets import RawSpan, convert_offsets
 
 Problem = tuple[int, str]
 Place = tuple[Path, int]
 FIELDS = ("id", "text", "spans", "labels", "target")
-TASKS = ("ner", "classification", "regression")
+# Task -> the field that its gold stands in, and what that is called.
+_GOLD = {"ner": ("spans", "entities"), "classification": ("labels", "label"), "regression": ("target", "target")}
 SHOWN_ROWS = 50
 SHOWN_REASONS = 3
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -107,20 +105,15 @@ class ReadOptions:
         unknown = sorted(set(self.fields) - set(FIELDS))
         if unknown:
             raise ConfigError(f"fields: expected names among {', '.join(FIELDS)}, got {', '.join(unknown)}")
-        _check_choice("task", self.task, (None, *TASKS))
-        _check_choice("tag_scheme", self.tag_scheme, ("auto", "iob1", "iob2", "bioes", "bilou"))
-        _check_choice("offset_unit", self.offset_unit, OFFSET_UNITS)
+        check_choice("task", self.task, (None, *_GOLD))
+        check_choice("tag_scheme", self.tag_scheme, ("auto", "iob1", "iob2", "bioes", "bilou"))
+        check_choice("offset_unit", self.offset_unit, ("auto", "codepoint", "utf16"))
         if not self.label_separator:
             raise ConfigError("label_separator: expected at least one character, got an empty string")
 
     def names(self, name: str, *defaults: str) -> tuple[str, ...]:
         """Names under which a field may stand in a row: the one the user gave, or else the usual ones."""
         return (str(self.fields[name]),) if name in self.fields else defaults
-
-
-def _check_choice(argument: str, value: object, choices: tuple[object, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(f"{argument}: expected one of {', '.join(map(str, choices))}, got {value!r}")
 
 
 @dataclass
@@ -154,11 +147,6 @@ class ReadReport:
         kinds = ((self.bad_rows, "cannot be used and were skipped"), (self.repairs, "were repaired"))
         return [f"{len(rows)} rows {what}; the first: {rows[0]}" for rows, what in kinds if rows]
 
-    def warn(self, where: str) -> None:
-        """Log what :meth:`lines` says."""
-        for line in self.lines():
-            log.warning("%s: %s", where, line)
-
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file with their numbers, line ends kept.
@@ -171,7 +159,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def decoded_lines(file: Iterable[bytes], path: Path) -> Iterator[tuple[int, str]]:
-    """The same for lines that are read already; ``path`` is for messages."""
+    """Number and decode lines that are read already, as :func:`numbered_lines` does; ``path`` is for messages."""
     for number, line in enumerate(file, 1):
         if number == 1:
             if line.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -211,96 +199,64 @@ def check_rows(
     """
     for number, row in enumerate(rows, 1):
         file = row.file or path
-        document, problems = check_row(row, f"{file.stem}:{number}", options)
+        document, problems = _check_row(row, f"{file.stem}:{number}", options)
         if not problems and document.id in seen:
             problems = [(row.line, f"duplicate id {document.id!r:.80}")]
-        if problems:
-            for line, reason in _by_line(problems):
-                yield (file, line), BadRow(str(file), line, reason, document.id)
-            continue
-        seen.add(document.id)
-        for line, reason in row.repairs:
-            yield (file, line), Repair(str(file), line, reason, document.id)
-        yield (file, row.line), document
+        reasons: dict[int, list[str]] = {}
+        for line, reason in problems:
+            reasons.setdefault(line, []).append(reason)
+        for line, found in reasons.items():
+            more = [f"and {len(found) - SHOWN_REASONS} more faults"] if len(found) > SHOWN_REASONS else []
+            yield (file, line), BadRow(str(file), line, "; ".join(found[:SHOWN_REASONS] + more), document.id)
+        if not problems:
+            seen.add(document.id)
+            for line, reason in row.repairs:
+                yield (file, line), Repair(str(file), line, reason, document.id)
+            yield (file, row.line), document
 
 
-def check_row(row: RawRow, default_id: str, options: ReadOptions) -> tuple[Document, list[Problem]]:
+def _check_row(row: RawRow, default_id: str, options: ReadOptions) -> tuple[Document, list[Problem]]:
     """Turn one raw row into a document, with the reasons that forbid its use; repairs are added to the row."""
-    identifier, problem = _checked_id(row.id, default_id)
+    identifier = str(row.id) if type(row.id) in (str, int) and row.id != "" else default_id
+    problem = None if row.id is None else _name_problem(row.id, "id", "a string or an integer")
     problems = row.problems + ([(row.line, problem)] if problem else [])
+    text = row.text
     if row.problems:
         return Document(identifier, ""), problems
-    text, problem = _checked_text(row.text)
-    if problem:
+    if not isinstance(text, str):
+        problem = "no text" if text is None else f"text must be a string, got {type(text).__name__}"
         return Document(identifier, ""), [*problems, (row.line, problem)]
+    if problem := character_problem(text):
+        return Document(identifier, ""), [*problems, (row.line, f"text: {problem}")]
     spans, found = _checked_spans(row, text, options)
     problems += [(row.line if line is None else line, reason) for line, reason in found]
-    labels, reasons = _checked_labels(row.labels, options)
-    target, problem = _checked_target(row.target)
-    reasons += [problem] if problem else []
-    gold = {"ner": row.spans, "classification": row.labels, "regression": row.target}
-    if options.task is not None and gold[options.task] is None:
-        missing = {"ner": "entities", "classification": "label", "regression": "target"}[options.task]
-        reasons.append(f"no {missing} (task {options.task})")
+    reasons = [problem for label in row.labels or () if (problem := _label_problem(label, options))]
+    target = row.target
+    if target is not None and (type(target) not in (int, float) or not math.isfinite(target)):  # type: ignore[arg-type]
+        reasons.append(f"target must be a finite number, got {target!r:.80}")
+        target = None
+    if options.task is not None:
+        wanted, name = _GOLD[options.task]
+        reasons += [f"no {name} (task {options.task})"] if getattr(row, wanted) is None else []
     if not text.strip() and (options.task is not None or row.spans or row.labels or target is not None):
-        reasons = ["empty text"]
-        problems = [(line, reason) for line, reason in problems if line != row.line]
-    return Document(identifier, text, spans, labels, target), problems + [(row.line, reason) for reason in reasons]
+        problems, reasons = [(line, reason) for line, reason in problems if line != row.line], ["empty text"]
+    problems += [(row.line, reason) for reason in reasons]
+    if problems:
+        return Document(identifier, ""), problems
+    labels = None if row.labels is None else tuple(dict.fromkeys(map(str, row.labels)))
+    return Document(identifier, text, spans, labels, None if target is None else float(target)), []  # type: ignore[arg-type]
 
 
-def _by_line(problems: list[Problem]) -> Iterator[Problem]:
-    reasons: dict[int, list[str]] = {}
-    for line, reason in problems:
-        reasons.setdefault(line, []).append(reason)
-    for line, found in reasons.items():
-        more = [f"and {len(found) - SHOWN_REASONS} more faults"] if len(found) > SHOWN_REASONS else []
-        yield line, "; ".join(found[:SHOWN_REASONS] + more)
+def _name_problem(value: object, what: str, expected: str) -> str | None:
+    if type(value) not in (str, int) or value == "":
+        return f"{what} must be {expected}, got {value!r:.80}"
+    problem = character_problem(str(value))
+    return problem and f"{what}: {problem}"
 
 
-def _checked_id(given: object, default: str) -> tuple[str, str | None]:
-    if given is None:
-        return default, None
-    if type(given) not in (str, int) or given == "":
-        return default, f"id must be a string or an integer, got {given!r:.80}"
-    identifier = str(given)
-    problem = character_problem(identifier)
-    return identifier, problem and f"id: {problem}"
-
-
-def _checked_text(text: object) -> tuple[str, str | None]:
-    if text is None:
-        return "", "no text"
-    if not isinstance(text, str):
-        return "", f"text must be a string, got {type(text).__name__}"
-    problem = character_problem(text)
-    return text, problem and f"text: {problem}"
-
-
-def _checked_target(target: object) -> tuple[float | None, str | None]:
-    if target is None:
-        return None, None
-    if type(target) not in (int, float) or not math.isfinite(target):  # type: ignore[arg-type]
-        return None, f"target must be a finite number, got {target!r:.80}"
-    return float(target), None  # type: ignore[arg-type]
-
-
-def _checked_label(label: object, options: ReadOptions) -> tuple[str, str | None]:
-    if isinstance(label, bool) or not isinstance(label, (str, int)) or label == "":
-        return "", f"label must be a string, got {label!r:.80}"
-    name = str(label)
-    problem = character_problem(name)
-    if problem:
-        return name, f"label: {problem}"
-    if options.labels is not None and name not in options.labels:
-        return name, f"unknown label {name!r:.80}"
-    return name, None
-
-
-def _checked_labels(labels: list[object] | None, options: ReadOptions) -> tuple[tuple[str, ...] | None, list[str]]:
-    if labels is None:
-        return None, []
-    checked = [_checked_label(label, options) for label in labels]
-    return tuple(dict.fromkeys(name for name, _ in checked)), [problem for _, problem in checked if problem]
+def _label_problem(label: object, options: ReadOptions) -> str | None:
+    is_known = options.labels is None or str(label) in options.labels
+    return _name_problem(label, "label", "a string") or (None if is_known else f"unknown label {str(label)!r:.80}")
 
 
 def _checked_spans(
@@ -313,8 +269,7 @@ def _checked_spans(
         row.repairs.append((row.line, repair))
     spans: dict[Span, None] = {}
     for start, end, label, score, part, _, line in raw:
-        name, problem = _checked_label(label, options)
-        problem = span_problem(text, start, end) or problem
+        problem = span_problem(text, start, end) or _label_problem(label, options)
         if problem is None and not _VISIBLE.search(text, start, end):  # type: ignore[call-overload]
             problem = f"span {start}-{end} covers only white space"
         if problem is None and score is not None and (type(score) not in (int, float) or not 0 <= score <= 1):  # type: ignore[operator]
@@ -322,8 +277,8 @@ def _checked_spans(
         if problem is None and not (part is None or isinstance(part, str)):
             problem = f"slice of span {start}-{end} must be a string, got {part!r:.80}"
         if problem is None:
-            span = Span(start, end, name, None if score is None else float(score), part)  # type: ignore[arg-type]
-            problem = f"span {start}-{end} {name} stands there twice" if span in spans else None
+            span = Span(start, end, str(label), None if score is None else float(score), part)  # type: ignore[arg-type]
+            problem = f"span {start}-{end} {label} stands there twice" if span in spans else None
             spans[span] = None
         if problem:
             problems.append((line, problem))

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-OFFSET_UNITS = ("auto", "codepoint", "utf16")
 _BLANK = re.compile(r"\s+")
 _UNIT_NAMES = {
     (True, 0): "UTF-16 units",

@@ -1,5 +1,6 @@
 """Read documents from a file or a folder of any known format, and report what cannot be used."""
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from longdoc.text.formats.conll import looks_like_conll, rows_conll
 from longdoc.text.formats.json_rows import rows_doccano, rows_json, rows_jsonl
 from longdoc.text.formats.label_studio import rows_label_studio
 from longdoc.text.formats.tables import rows_csv, rows_tsv
+
+log = logging.getLogger(__name__)
 
 RowReader = Callable[[Path, ReadOptions], Iterator[RawRow]]
 
@@ -86,7 +89,8 @@ class DocumentSource:
                 report.bad_rows.append(item)
         if report.bad_rows and self.on_error == "raise":
             raise report.error()
-        report.warn(self.name)
+        for line in report.lines():
+            log.warning("%s: %s", self.name, line)
 
     @property
     def name(self) -> str:
