@@ -61,12 +61,12 @@ def test_killed_runs_end_as_others(tmp_path: Path) -> None:
     kill_until(tmp_path, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_runs_end_as_others_always(tmp_path: Path) -> None:
     kill_until(tmp_path, 20)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_runs_end_as_others_where_temporary_files_lie_elsewhere(tmp_path: Path) -> None:
     elsewhere = Path("/dev/shm")
     if not elsewhere.is_dir() or elsewhere.stat().st_dev == tmp_path.stat().st_dev:
@@ -98,7 +98,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(tmp_path: Pat
     assert len(fit(tmp_path, tmp_path / "cache", resume=True).state_dict()) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -60,7 +60,7 @@ def test_scores_do_not_depend_on_processes(tmp_path: Path) -> None:
     compare_evaluations(tmp_path, (1, 3), (1, 2))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_scores_do_not_depend_on_processes_at_all(tmp_path: Path) -> None:
     compare_evaluations(tmp_path, (1, 2, 3, 7, 9, 10), (1, 2, 3))
 

@@ -82,7 +82,7 @@ def test_the_seed_decides_and_workers_do_not(tmp_path: Path, cache: Path) -> Non
     assert largest_difference(ends[0], ends[2]) > 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_stop_at_every_step(tmp_path: Path, cache: Path, unbroken: Ends, accumulate: int, workers: int) -> None:

@@ -44,7 +44,7 @@ def test_signals_in_training(tmp_path: Path, num_ranks: int, where: str, rank: i
     stopped_in_training(tmp_path, num_ranks, where, rank, number)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_signals_in_training(tmp_path: Path) -> None:
     seconds = {}
     for num_ranks, where, rank in (
@@ -90,7 +90,7 @@ def test_a_signal_in_preprocessing(tmp_path: Path) -> None:
     stopped_in_preprocessing(tmp_path, 1, False, INT)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_signals_in_preprocessing(tmp_path: Path) -> None:
     seconds = [
         stopped_in_preprocessing(tmp_path / f"{num_proc}-{to_group}-{number}", num_proc, to_group, number)
@@ -118,7 +118,7 @@ def test_a_second_interrupt_does_not_wait() -> None:
     assert stop.number == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("number", [TERM, INT])
 def test_command_line_with_two_processes(tmp_path: Path, corpus: Path, number: int) -> None:
     """A signal to the first process; the run goes on with resume=auto, in the same folder."""
