@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from longdoc.attention.parallel import for_each
+from longdoc.attention.pattern import in_window
 
 BLOCK_TOKENS = 64
 """Queries of a tile: few waste less of the window, many make larger products."""
@@ -37,19 +38,10 @@ class Tile:
     heads: slice
 
     @property
-    def num_queries(self) -> int:
-        """R."""
-        return self.queries.stop - self.queries.start
-
-    @property
-    def num_keys(self) -> int:
-        """C."""
-        return self.keys.stop - self.keys.start
-
-    @property
-    def num_heads(self) -> int:
-        """H of the tile."""
-        return self.heads.stop - self.heads.start
+    def shape(self) -> tuple[int, int, int]:
+        """(H, R, C)."""
+        num_heads, num_queries, num_keys = (s.stop - s.start for s in (self.heads, self.queries, self.keys))
+        return num_heads, num_queries, num_keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,23 +94,27 @@ class Band:
     def masked_columns(self, tile: Tile) -> tuple[slice, ...]:
         """Columns of a window that some query of the tile does not see; what lies between is seen by all."""
         left, right = self.reach
+        _, num_queries, num_keys = tile.shape
         shift = left - (tile.queries.start - tile.keys.start)
-        first = max(0, tile.num_queries - 1 - shift)
-        last = min(tile.num_keys, left + right + 1 - shift)
+        first = max(0, num_queries - 1 - shift)
+        last = min(num_keys, left + right + 1 - shift)
         if first >= last:
-            return (slice(0, tile.num_keys),)
-        return tuple(span for span in (slice(0, first), slice(last, tile.num_keys)) if span.start < span.stop)
+            return (slice(0, num_keys),)
+        return tuple(span for span in (slice(0, first), slice(last, num_keys)) if span.start < span.stop)
 
     def bias(self, tile: Tile, like: Tensor) -> Tensor:
         """Give what is added to the scores of a window: distance bias, and -inf outside. *Shape:* (1 or H, R, C)."""
         left, right = self.reach
+        _, num_queries, num_keys = tile.shape
         before = tile.queries.start - tile.keys.start
         if left + right > _TEMPLATE_TOKENS:
-            return self._make_bias(tile.num_queries, before, tile.num_keys, tile.heads, like)
-        shift = left - before
-        whole = self._template(like)
+            return self._make_bias(num_queries, before, num_keys, tile.heads, like)
+        key = (left, right, self.block_tokens, like.dtype, like.device)
+        if key not in self.templates:
+            widest = self.block_tokens + left + right
+            self.templates[key] = self._make_bias(self.block_tokens, left, widest, slice(None), like)
         heads = slice(None) if self.slopes is None else tile.heads
-        return whole[heads, : tile.num_queries, shift : shift + tile.num_keys]
+        return self.templates[key][heads, :num_queries, left - before : left - before + num_keys]
 
     @cached_property
     def steep_heads(self) -> tuple[int, ...]:
@@ -127,24 +123,14 @@ class Band:
             return ()
         return tuple((self.slopes * max(self.reach) > _STEEP).nonzero().flatten().tolist())
 
-    def _template(self, like: Tensor) -> Tensor:
-        left, right = self.reach
-        key = (left, right, self.block_tokens, like.dtype, like.device)
-        if key not in self.templates:
-            num_keys = self.block_tokens + left + right
-            self.templates[key] = self._make_bias(self.block_tokens, left, num_keys, slice(None), like)
-        return self.templates[key]
-
     def _make_bias(self, num_queries: int, before: int, num_keys: int, heads: slice, like: Tensor) -> Tensor:
-        left, right = self.reach
         row = torch.arange(num_queries, device=like.device)[:, None] + before
         offset = torch.arange(num_keys, device=like.device)[None, :] - row
-        seen = (offset >= -left) & (offset <= right)
         if self.slopes is None:
-            bias = torch.zeros((1, *offset.shape), dtype=like.dtype, device=like.device)
+            bias = like.new_zeros((1, *offset.shape))
         else:
             bias = -self.slopes.to(like)[heads, None, None] * offset.abs()
-        return bias.masked_fill_(~seen, -torch.inf)
+        return bias.masked_fill_(~in_window(offset, *self.reach), -torch.inf)
 
 
 class _Scratch:
@@ -173,9 +159,10 @@ class _Scratch:
 def _tile_weights(q: Tensor, k: Tensor, tile: Tile, band: Band, scale: float, scratch: _Scratch) -> Tensor:
     """Form the weights of a tile; the rows of global tokens are zero. *Shape:* (H, R, C + G)."""
     marked = list(band.global_positions)
-    weights = scratch.get("weights", tile.num_heads, tile.num_queries, tile.num_keys + len(marked))
+    num_heads, num_queries, num_keys = tile.shape
+    weights = scratch.get("weights", num_heads, num_queries, num_keys + len(marked))
     q_tile, k_tile = q[tile.heads, tile.queries], k[tile.heads, tile.keys]
-    window = weights[..., : tile.num_keys]
+    window = weights[..., :num_keys]
     bias = band.bias(tile, q)
     if band.slopes is None:
         window.baddbmm_(q_tile, k_tile.mT, beta=0, alpha=scale)
@@ -187,7 +174,7 @@ def _tile_weights(q: Tensor, k: Tensor, tile: Tile, band: Band, scale: float, sc
         torch.baddbmm(bias, q_tile, k_tile.mT, alpha=scale, out=window)
     if marked:
         window[..., band.globals_within(tile.keys)] = -torch.inf
-        torch.mul(q_tile @ k[tile.heads, marked].mT, scale, out=weights[..., tile.num_keys :])
+        torch.mul(q_tile @ k[tile.heads, marked].mT, scale, out=weights[..., num_keys:])
     torch.softmax(weights, -1, out=weights)
     for head in band.steep_heads:
         if tile.heads.start <= head < tile.heads.stop:
@@ -217,7 +204,9 @@ class _BandedAttention(torch.autograd.Function):
         def attend_heads(heads: slice) -> None:
             _forward(q, k, v, out, heads, band, scale, _Scratch(q, dropout, seed + heads.start))
 
-        groups = _one_by_one(q.shape[0]) if dropout else band.head_groups(q.shape[0])
+        # Each head draws its own dropout, however many are computed together.
+        one_by_one = [slice(head, head + 1) for head in range(q.shape[0])]
+        groups = one_by_one if dropout else band.head_groups(q.shape[0])
         for_each(attend_heads, groups, q.device)
         ctx.save_for_backward(q, k, v)
         ctx.groups, ctx.band, ctx.scale, ctx.dropout, ctx.seed = groups, band, scale, dropout, seed
@@ -247,10 +236,10 @@ def _forward(
         keep = scratch.keep(weights)
         if keep is not None:
             weights.mul_(keep)
-        target = out[heads, tile.queries]
-        torch.bmm(weights[..., : tile.num_keys], v[heads, tile.keys], out=target)
+        target, num_keys = out[heads, tile.queries], tile.shape[2]
+        torch.bmm(weights[..., :num_keys], v[heads, tile.keys], out=target)
         if marked:
-            target += weights[..., tile.num_keys :] @ v[heads, marked]
+            target += weights[..., num_keys:] @ v[heads, marked]
     if marked:
         weights = _global_weights(q, k, heads, band, scale, scratch)
         keep = scratch.keep(weights)
@@ -272,7 +261,7 @@ def _backward(
     dq, dk, dv = gradients
     dk_global, dv_global = (x.new_zeros((heads.stop - heads.start, len(marked), x.shape[2])) for x in (k, v))
     for tile in band.tiles(heads):
-        num_keys = tile.num_keys
+        num_keys = tile.shape[2]
         q_tile, k_tile, v_tile = q[heads, tile.queries], k[heads, tile.keys], v[heads, tile.keys]
         grad_tile = grad[heads, tile.queries]
         weights = _tile_weights(q, k, tile, band, scale, scratch)
@@ -307,10 +296,6 @@ def _empty_by_token(like: Tensor) -> Tensor:
     return like.new_empty((length, num_heads, width)).transpose(0, 1)
 
 
-def _one_by_one(num_heads: int) -> list[slice]:
-    return [slice(head, head + 1) for head in range(num_heads)]
-
-
 def _through_softmax(weights: Tensor, d_weights: Tensor, scratch: _Scratch) -> tuple[Tensor, Tensor]:
     """Give the weights after dropout, and the gradient of the scores in the place of that of the weights."""
     keep = scratch.keep(weights)
@@ -322,19 +307,7 @@ def _through_softmax(weights: Tensor, d_weights: Tensor, scratch: _Scratch) -> t
 
 
 def banded_attention(q: Tensor, k: Tensor, v: Tensor, band: Band, scale: float, dropout: float = 0.0) -> Tensor:
-    """Attend within one segment.
-
-    Args:
-        q: *Shape:* (H, L, D).
-        k: *Shape:* (H, L, D).
-        v: *Shape:* (H, L, D).
-        band: The window.
-        scale: Factor of the scores.
-        dropout: Share of the weights that is set to zero.
-
-    Returns:
-        *Shape:* (H, L, D).
-    """
+    """Attend within one segment; all tensors are of shape (H, L, D)."""
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
     seed = int(torch.randint(2**62, ())) if dropout else 0
     return _BandedAttention.apply(q, k, v, band, scale, dropout, seed)

@@ -4,6 +4,7 @@ Shapes: B rows, L slots of a row, H heads, J heads of keys and values, D width o
 """
 
 import logging
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 Backend = Literal["auto", "reference", "blocked", "flex", "flash"]
 BACKENDS = ("auto", "reference", "blocked", "flex", "flash")
-_HALF = (torch.bfloat16, torch.float16)
+
 _said: set[tuple[str, str]] = set()
 
 
@@ -58,7 +59,8 @@ def attend(
     if pattern.control == "identity":
         return _stored_by_slot(_only_itself(q, k, v, pattern))
     if pattern.control == "uniform":
-        q, pattern = q * 0, pattern._once("uniform", lambda: _without_choice(pattern))
+        whole = pattern
+        q, pattern = q * 0, whole._once("uniform", lambda: replace(whole, slopes=None, control=None, _cache={}))
     k, v = k.to(q.dtype), v.to(q.dtype)
     chosen = choose_backend(pattern, q, dropout, backend)
     if chosen == "flash":
@@ -66,11 +68,10 @@ def attend(
     if chosen == "flex":
         return _stored_by_slot(flex_attention(q, k, v, pattern, scale))
     compute = reference_attention if chosen == "reference" else blocked_attention
+    # Scores kept in half precision would lose too much, and most CPUs multiply float32 faster.
+    wide = torch.float32 if q.dtype in (torch.bfloat16, torch.float16) else q.dtype
     with torch.autocast(q.device.type, enabled=False):
-        if q.dtype in _HALF:
-            # Scores kept in half precision would lose too much, and most CPUs multiply float32 faster.
-            return _stored_by_slot(compute(q.float(), k.float(), v.float(), pattern, scale, dropout).to(q.dtype))
-        return _stored_by_slot(compute(q, k, v, pattern, scale, dropout))
+        return _stored_by_slot(compute(q.to(wide), k.to(wide), v.to(wide), pattern, scale, dropout).to(q.dtype))
 
 
 def choose_backend(pattern: Pattern, q: Tensor, dropout: float = 0.0, backend: Backend = "auto") -> str:
@@ -89,9 +90,10 @@ def choose_backend(pattern: Pattern, q: Tensor, dropout: float = 0.0, backend: B
         raise ConfigError(f"backend={backend!r}: expected one of {BACKENDS}")
     reasons = {"flash": why_not_flash(pattern, q, dropout), "flex": why_not_flex(pattern, q, dropout)}
     if backend != "auto":
-        reason = reasons.get(backend)
-        if reason is not None:
-            raise ConfigError(f"backend={backend!r} cannot be used here: {reason}; set it to 'auto' or 'blocked'")
+        if reasons.get(backend) is not None:
+            raise ConfigError(
+                f"backend={backend!r} cannot be used here: {reasons[backend]}; set it to 'auto' or 'blocked'"
+            )
         return backend
     chosen = next((name for name, reason in reasons.items() if reason is None), "blocked")
     passed = [f"no {name}: {reason}" for name, reason in reasons.items() if reason is not None and name != chosen]
@@ -118,20 +120,10 @@ def _check_shapes(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, dropout: fl
         raise ConfigError(f"dropout={dropout}: expected a share from 0 to below 1")
 
 
-def _without_choice(pattern: Pattern) -> Pattern:
-    return Pattern(
-        pattern.lengths, pattern.batch_shape, pattern.left, pattern.right, pattern.global_tokens, slots=pattern.slots
-    )
-
-
 def _only_itself(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern) -> Tensor:
     own = v + 0 * (q + k) if q.shape == v.shape else v
-    if pattern.slots is None:
-        return own
-    rows, slots = pattern.batch_shape
-    real = torch.zeros(rows * slots, dtype=torch.bool, device=v.device)
-    real[pattern.slots.to(v.device)] = True
-    return own.masked_fill(~real.view(rows, 1, slots, 1), 0)
+    padding = pattern._spread(pattern.segment_ids, -1).to(v.device) < 0
+    return own.masked_fill(padding[:, None, :, None], 0)
 
 
 def _stored_by_slot(out_BHLD: Tensor) -> Tensor:

@@ -51,9 +51,7 @@ def _compiled() -> Any:
 def _make_mods(pattern: Pattern, device: torch.device) -> tuple[Any, Any]:
     segment = pattern._spread(pattern.segment_ids, -1).flatten().to(device)
     position = pattern.position_ids.flatten().to(device)
-    marked = torch.zeros_like(segment, dtype=torch.bool)
-    if pattern.global_tokens is not None:
-        marked = pattern._spread(pattern.global_tokens.cpu(), 0).bool().flatten().to(device)
+    marked = pattern._spread(pattern.is_global, 0).flatten().to(device)
     num_slots = len(segment)
     left = num_slots if pattern.left is None else pattern.left
     right = num_slots if pattern.right is None else pattern.right

@@ -74,16 +74,11 @@ class Pattern:
     ) -> "Pattern":
         """Describe a stream of segments without padding; `attend` then takes tensors of one row.
 
-        Args:
-            lengths: Tokens of each segment. *Shape:* (S,).
-            left: Neighbours seen before a token, itself not counted; None for all.
-            right: Neighbours seen after a token, itself not counted; None for all.
-            global_tokens: True for global tokens. *Shape:* (T,).
-            slopes: Of the distance bias. *Shape:* (H,).
-            control: See the class.
+        All but the lengths, (S,), is as in the class.
         """
-        counts = tuple(int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths))
-        return cls(counts, (1, sum(counts)), left, right, _as_bool(global_tokens), slopes, control)
+        counts = tuple(torch.as_tensor(lengths).tolist())
+        marked = None if global_tokens is None else global_tokens.bool()
+        return cls(counts, (1, sum(counts)), left, right, marked, slopes, control)
 
     @classmethod
     def padded(
@@ -97,13 +92,8 @@ class Pattern:
     ) -> "Pattern":
         """Describe a padded batch: each row is a segment of its real tokens, wherever the padding stands.
 
-        Args:
-            mask_BL: True or 1 where there is a token. *Shape:* (B, L).
-            left: Neighbours seen before a token, itself not counted; None for all.
-            right: Neighbours seen after a token, itself not counted; None for all.
-            global_tokens: True for global tokens; what it says about padding is ignored. *Shape:* (B, L).
-            slopes: Of the distance bias. *Shape:* (H,).
-            control: See the class.
+        The mask is true or 1 where there is a token; it and ``global_tokens`` are of shape (B, L), and what the latter
+        says about padding is ignored. All else is as in the class.
         """
         if mask_BL.dim() != 2:
             raise ConfigError(f"attention mask: expected two dimensions (rows, slots), got {tuple(mask_BL.shape)}")
@@ -111,7 +101,7 @@ class Pattern:
         counts = real.sum(1).tolist()
         batch_shape = (real.shape[0], real.shape[1])
         slots = None if sum(counts) == real.numel() else real.flatten().nonzero().squeeze(1)
-        chosen = None if global_tokens is None else _as_bool(global_tokens)[real]
+        chosen = None if global_tokens is None else global_tokens.bool()[real]
         return cls(tuple(n for n in counts if n), batch_shape, left, right, chosen, slopes, control, slots)
 
     @property
@@ -145,6 +135,13 @@ class Pattern:
         """Positions of the global tokens within each segment: S tuples."""
         return self._once("global_positions", self._find_globals)
 
+    @property
+    def is_global(self) -> Tensor:
+        """Whether each real token is global. *Shape:* (T,)."""
+        return (
+            torch.zeros(self.num_tokens, dtype=torch.bool) if self.global_tokens is None else self.global_tokens.cpu()
+        )
+
     def with_window(self, left: int | None, right: int | None) -> "Pattern":
         """Give the same pattern with another window: the same object each time, so that layers share what it holds."""
         if (left, right) == (self.left, self.right):
@@ -166,8 +163,7 @@ class Pattern:
         found: list[list[int]] = [[] for _ in self.lengths]
         if self.global_tokens is not None:
             tokens = self.global_tokens.nonzero().squeeze(1).cpu()
-            places = torch.stack((self.segment_ids[tokens], self.positions[tokens]), 1).tolist()
-            for segment, position in places:
+            for segment, position in torch.stack((self.segment_ids[tokens], self.positions[tokens]), 1).tolist():
                 found[segment].append(position)
         return tuple(tuple(positions) for positions in found)
 
@@ -191,8 +187,12 @@ def first_tokens(lengths: Sequence[int]) -> Tensor:
     return _ragged_arange(lengths) == 0
 
 
-def _as_bool(mask: Tensor | None) -> Any:
-    return None if mask is None else mask.bool()
+def in_window(offset: Tensor, left: int | None, right: int | None) -> Tensor:
+    """Say whether a key that stands so many tokens after its query is within the window. *Shape:* as the offsets."""
+    near = torch.ones_like(offset, dtype=torch.bool)
+    if left is not None:
+        near = near & (offset >= -left)
+    return near if right is None else near & (offset <= right)
 
 
 def _ragged_arange(lengths: Sequence[int]) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from longdoc.attention.banded import Band, band_weights
-from longdoc.attention.pattern import Pattern
+from longdoc.attention.pattern import Pattern, in_window
 from longdoc.errors import ConfigError
 
 
@@ -50,7 +50,7 @@ def head_entropy(q: Tensor, k: Tensor, pattern: Pattern, scale: float | None = N
         inside = slice(start, start + band.length)
         q_segment, k_segment = q_HTD[:, inside], k_HTD[:, inside]
         for heads, weights in band_weights(q_segment, k_segment, band, scale):
-            total[heads] += _entropy(weights)
+            total[heads] += torch.special.entr(weights).sum((-2, -1)).double()
     return total / pattern.num_tokens
 
 
@@ -58,27 +58,25 @@ def head_entropy(q: Tensor, k: Tensor, pattern: Pattern, scale: float | None = N
 def attention_rows(
     q: Tensor, k: Tensor, pattern: Pattern, tokens: Sequence[int], scale: float | None = None
 ) -> list[AttentionRow]:
-    """Give the attention weights of chosen tokens, each over the keys that it sees.
+    """Give the attention weights of chosen tokens, counted along the stream of real ones, each over the keys it sees.
 
-    Args:
-        q: Queries. *Shape:* (B, H, L, D).
-        k: Keys. *Shape:* (B, H, L, D).
-        pattern: Who may see whom.
-        tokens: The chosen ones, counted along the stream of real tokens.
-        scale: Factor of the scores; 1 / sqrt(D) by default.
+    All other arguments are those of `head_entropy`.
     """
     q_HTD, k_HTD, scale = _streams(q, k, pattern, scale)
-    segment_of, positions = pattern.segment_ids, pattern.positions
+    segment_of, is_global = pattern.segment_ids, pattern.is_global
     found = []
     for token in tokens:
         if not 0 <= token < pattern.num_tokens:
             raise ConfigError(f"tokens: {token} is not one of the {pattern.num_tokens} tokens of the batch")
-        segment, position = int(segment_of[token]), int(positions[token])
-        keys = _visible_keys(pattern, segment, position)
+        segment = int(segment_of[token])
+        keys = torch.arange(*pattern.bounds[segment : segment + 2])
+        marked = is_global[keys] | is_global[token]
+        near = in_window(keys - token, pattern.left, pattern.right)
+        seen = keys == token if pattern.control == "identity" else near | marked
+        keys, marked = keys[seen], marked[seen]
         scores = q_HTD[:, token, None] @ k_HTD[:, keys.to(q.device)].mT * scale
         if pattern.slopes is not None and pattern.control is None:
-            near = ~_marked(pattern, keys) & ~_marked(pattern, torch.tensor([token]))
-            distance = torch.where(near, (keys - token).abs(), 0).to(scores)
+            distance = (keys - token).abs().masked_fill(marked, 0).to(scores)
             scores -= pattern.slopes.to(scores)[:, None, None] * distance
         found.append(AttentionRow(token, keys, scores.softmax(-1)[:, 0]))
     return found
@@ -109,10 +107,7 @@ def head_overlap(rows: Sequence[AttentionRow]) -> Tensor:
 def largest_score(q: Tensor, k: Tensor, pattern: Pattern) -> float:
     """Give the largest product of a query and a key, in size, before any factor; not finite where one is not.
 
-    Args:
-        q: Queries. *Shape:* (B, H, L, D).
-        k: Keys. *Shape:* (B, H, L, D).
-        pattern: Who may see whom; the edges of a window are taken with up to a tile beyond.
+    The edges of a window are taken with up to a tile beyond. The arguments are those of `head_entropy`.
     """
     q_HTD, k_HTD, _ = _streams(q, k, pattern, None)
     largest = torch.zeros((), device=q.device)
@@ -131,13 +126,10 @@ def _streams(q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> tup
         k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
     q_HTD, k_HTD = (x.transpose(0, 1).flatten(1, 2) for x in (q, k))
     if pattern.slots is not None:
-        index = pattern.slots.to(q.device)
-        q_HTD, k_HTD = q_HTD.index_select(1, index), k_HTD.index_select(1, index)
+        q_HTD, k_HTD = (x.index_select(1, pattern.slots.to(q.device)) for x in (q_HTD, k_HTD))
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-    q_HTD, k_HTD = q_HTD.to(wide), k_HTD.to(wide)
-    if pattern.control == "uniform":
-        q_HTD = q_HTD * 0
-    return q_HTD, k_HTD, q.shape[-1] ** -0.5 if scale is None else scale
+    q_HTD = q_HTD * 0 if pattern.control == "uniform" else q_HTD
+    return q_HTD.to(wide), k_HTD.to(wide), q.shape[-1] ** -0.5 if scale is None else scale
 
 
 def _bands(pattern: Pattern) -> Iterator[tuple[int, Band]]:
@@ -145,25 +137,3 @@ def _bands(pattern: Pattern) -> Iterator[tuple[int, Band]]:
     slopes = None if pattern.control is not None else pattern.slopes
     for start, length, marked in zip(pattern.bounds, pattern.lengths, pattern.global_positions, strict=False):
         yield start, Band(length, pattern.left, pattern.right, marked, slopes, templates=templates)
-
-
-def _entropy(weights: Tensor) -> Tensor:
-    return torch.special.entr(weights).sum((-2, -1)).double()
-
-
-def _visible_keys(pattern: Pattern, segment: int, position: int) -> Tensor:
-    start, length, marked = pattern.bounds[segment], pattern.lengths[segment], pattern.global_positions[segment]
-    if pattern.control == "identity":
-        return torch.tensor([start + position])
-    if position in marked:
-        return torch.arange(start, start + length)
-    first = 0 if pattern.left is None else max(0, position - pattern.left)
-    last = length - 1 if pattern.right is None else min(length - 1, position + pattern.right)
-    far = [start + other for other in marked if not first <= other <= last]
-    return torch.cat((torch.arange(start + first, start + last + 1), torch.tensor(far, dtype=torch.long))).sort().values
-
-
-def _marked(pattern: Pattern, tokens: Tensor) -> Tensor:
-    if pattern.global_tokens is None:
-        return torch.zeros(len(tokens), dtype=torch.bool)
-    return pattern.global_tokens.cpu()[tokens]

@@ -7,23 +7,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from longdoc.attention.pattern import Pattern
+from longdoc.attention.pattern import Pattern, in_window
 
 
 def visible(pattern: Pattern) -> Tensor:
     """Say for each pair of slots whether the first may attend to the second. *Shape:* (N, N)."""
     segment, position, is_global = _slot_tables(pattern)
     offset = position[None, :] - position[:, None]
-    near = torch.ones_like(offset, dtype=torch.bool)
-    if pattern.left is not None:
-        near &= offset >= -pattern.left
-    if pattern.right is not None:
-        near &= offset <= pattern.right
-    near |= is_global[:, None] | is_global[None, :]
+    near = in_window(offset, pattern.left, pattern.right) | is_global[:, None] | is_global[None, :]
     together = (segment[:, None] == segment[None, :]) & (segment[:, None] >= 0)
-    if pattern.control == "identity":
-        return together & (offset == 0)
-    return together & near
+    return together & (offset == 0 if pattern.control == "identity" else near)
 
 
 def distance_bias(pattern: Pattern) -> Tensor | None:
@@ -57,8 +50,5 @@ def reference_attention(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, scale
 
 
 def _slot_tables(pattern: Pattern) -> tuple[Tensor, Tensor, Tensor]:
-    marked = torch.zeros(pattern.num_tokens, dtype=torch.bool)
-    if pattern.global_tokens is not None:
-        marked = pattern.global_tokens.cpu()
-    segment = pattern._spread(pattern.segment_ids, -1)
-    return segment.flatten(), pattern.position_ids.flatten(), pattern._spread(marked, 0).bool().flatten()
+    segment, is_global = pattern._spread(pattern.segment_ids, -1), pattern._spread(pattern.is_global, 0)
+    return segment.flatten(), pattern.position_ids.flatten(), is_global.flatten()
