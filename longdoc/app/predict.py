@@ -139,7 +139,7 @@ def _input(name: str, options: Namespace) -> Iterable[Document]:
     if name == "-":
         stdin = ((Path("<stdin>"), options.input_format),)
         return StandardInput(stdin, ReadOptions(_fields(options)), options.on_error)
-    return read(name, options.input_format, _fields(options), options.on_error)
+    return read(name, options.input_format, options.on_error, ReadOptions(_fields(options)))
 
 
 @dataclass

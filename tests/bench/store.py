@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from longdoc.app.corpus import generate
+from longdoc.text.formats import ReadOptions
 
 
 def main() -> None:
@@ -58,7 +59,7 @@ def start_and_step(folder: Path) -> None:
     tokenizer = longdoc.train_tokenizer((d.text for d in generate("en", "train", 50, 0)), vocab_size=2000)
     encoder = longdoc.scratch_encoder(tokenizer, width=64, num_layers=2, num_heads=2)
     before, start = _peak_mb(), time.perf_counter()
-    splits = store_sources(longdoc.read_splits(folder, task="ner"), folder / "cache")
+    splits = store_sources(longdoc.read_splits(folder, options=ReadOptions(task="ner")), folder / "cache")
     labels = sorted(splits["train"].span_values("label"))
     preprocessor = longdoc.Preprocessor(tokenizer, longdoc.Windower(256, 64), longdoc.TagScheme(tuple(labels)))
     data = longdoc.DocumentDataModule(splits, preprocessor)

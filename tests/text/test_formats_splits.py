@@ -9,7 +9,7 @@ from itertools import chain
 import pytest
 
 from longdoc.errors import DataError
-from longdoc.text.formats import collect, read_splits
+from longdoc.text.formats import ReadOptions, read_splits
 from longdoc.text.formats.splits import hash_share
 
 
@@ -25,7 +25,7 @@ def put(path, ids, text="x"):
 
 
 def ids(sources) -> dict[str, list[str]]:
-    return {name: [document.id for document in documents] for name, documents in collect(sources).items()}
+    return {name: [document.id for document in source] for name, source in sources.items()}
 
 
 @pytest.mark.parametrize("dev", ["dev", "valid", "validation", "val", "DEV"])
@@ -46,7 +46,7 @@ def test_folders_are_splits_too(tmp_path):
         (tmp_path / name / f"{name}1.txt").write_text("Ann")
         (tmp_path / name / f"{name}1.ann").write_text("T1\tA 0 3\tAnn\n")
     assert ids(read_splits(tmp_path)) == {"train": ["train1"], "dev": ["dev1"]}
-    assert collect(read_splits(tmp_path))["dev"][0].spans[0].key == (0, 3, "A")
+    assert next(iter(read_splits(tmp_path)["dev"])).spans[0].key == (0, 3, "A")
 
 
 def test_a_single_file_is_split_so_that_added_documents_move_no_other(tmp_path):
@@ -80,7 +80,7 @@ def test_too_few_documents_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"2 documents cannot be split into train, dev, test.*-DOCSTART-"):
         read_splits(put(tmp_path / "a.conll", ["a", "b"]))
     with pytest.raises(DataError, match=r"(?s)9 rows cannot be used.*a.jsonl:1: no text"):
-        read_splits(put(tmp_path / "a.jsonl", range(9)), fields={"text": "body"})
+        read_splits(put(tmp_path / "a.jsonl", range(9)), options=ReadOptions({"text": "body"}))
 
 
 def test_a_missing_dev_is_set_apart_and_a_missing_test_is_said(tmp_path, caplog):
@@ -112,21 +112,15 @@ def test_what_is_missing_or_ambiguous_is_an_error(tmp_path):
         read_splits(tmp_path)
 
 
-def test_bad_rows_of_all_files_come_in_one_error(tmp_path):
-    for name in ("train", "dev", "test"):
-        (tmp_path / f"{name}.jsonl").write_text('{"text": "a"}\n{"text": 1}\n')
-    with pytest.raises(DataError, match=r"(?s)3 rows.*train.jsonl:2.*dev.jsonl:2.*test.jsonl:2"):
-        collect(read_splits(tmp_path))
-
-
 def test_bad_rows_of_a_split_file_are_all_raised_or_skipped_once_each(tmp_path):
     path = put(tmp_path / "a.jsonl", range(100))
     with path.open("a") as file:
         file.write("{\n" * 100)
-    with pytest.raises(DataError, match="100 rows cannot be used"):
-        collect(read_splits(path))
+    for source in read_splits(path).values():
+        with pytest.raises(DataError, match="100 rows cannot be used"):
+            list(source)
     sources = read_splits(path, on_error="skip")
-    assert sum(len(documents) for documents in collect(sources).values()) == 100
+    assert sum(len(list(source)) for source in sources.values()) == 100
     lines = [row.line for source in sources.values() for row in source.report.bad_rows]
     assert sorted(lines) == list(range(101, 201))
 
@@ -145,6 +139,6 @@ def test_a_split_file_that_leads_out_of_the_folder_is_refused(tmp_path):
 
 
 def test_real_data(shared):
-    parts = collect(read_splits(shared("data/lener_br")))
+    parts = {name: list(source) for name, source in read_splits(shared("data/lener_br")).items()}
     assert {name: len(documents) for name, documents in parts.items()} == {"train": 50, "dev": 9, "test": 10}
     assert sum(len(document.spans) for documents in parts.values() for document in documents) == 12191

@@ -4,8 +4,8 @@
 parts, :func:`write` puts documents into the format of an annotation tool.
 """
 
-from longdoc.text.formats.base import BadRow, ReadOptions, ReadReport, Repair
-from longdoc.text.formats.reading import READERS, DocumentSource, collect, detect_format, read
+from longdoc.text.formats.base import BadRow, ReadOptions, Repair
+from longdoc.text.formats.reading import READERS, DocumentSource, ReadReport, detect_format, read
 from longdoc.text.formats.splits import read_splits
 from longdoc.text.formats.writers import write
 
@@ -16,7 +16,6 @@ __all__ = [
     "ReadOptions",
     "ReadReport",
     "Repair",
-    "collect",
     "detect_format",
     "read",
     "read_splits",

@@ -19,7 +19,6 @@ Place = tuple[Path, int]
 FIELDS = ("id", "text", "spans", "labels", "target")
 # Task -> the field that its gold stands in, and what that is called.
 _GOLD = {"ner": ("spans", "entities"), "classification": ("labels", "label"), "regression": ("target", "target")}
-SHOWN_ROWS = 50
 SHOWN_REASONS = 3
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _VISIBLE = re.compile(r"\S")
@@ -114,38 +113,6 @@ class ReadOptions:
     def names(self, name: str, *defaults: str) -> tuple[str, ...]:
         """Names under which a field may stand in a row: the one the user gave, or else the usual ones."""
         return (str(self.fields[name]),) if name in self.fields else defaults
-
-
-@dataclass
-class ReadReport:
-    """What one pass over the data found.
-
-    Args:
-        num_documents: Usable documents.
-        bad_rows: Rows that could not be used.
-        repairs: Repairs that were made to rows that could.
-    """
-
-    num_documents: int = 0
-    bad_rows: list[BadRow] = field(default_factory=list)
-    repairs: list[Repair] = field(default_factory=list)
-
-    def error(self) -> DataError:
-        """The error that lists the bad rows, the first 50 of them by name."""
-        shown = "\n".join(f"  {row}" for row in self.bad_rows[:SHOWN_ROWS])
-        more = len(self.bad_rows) - SHOWN_ROWS
-        tail = f"\n  ... and {more} more" if more > 0 else ""
-        advice = "Correct them, or leave them out with on_error=skip."
-        if not self.num_documents and all(row.reason.startswith("no ") for row in self.bad_rows):
-            advice = "Set fields, where what is missing has another name, or the task that the data is for."
-        return DataError(
-            f"{len(self.bad_rows)} rows cannot be used ({self.num_documents} can):\n{shown}{tail}\n{advice}"
-        )
-
-    def lines(self) -> list[str]:
-        """Say how many rows were skipped or repaired, with the first of each; empty where all was well."""
-        kinds = ((self.bad_rows, "cannot be used and were skipped"), (self.repairs, "were repaired"))
-        return [f"{len(rows)} rows {what}; the first: {rows[0]}" for rows, what in kinds if rows]
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -2,29 +2,20 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from longdoc.errors import ConfigError, DataError
+from longdoc.errors import DataError, check_choice
 from longdoc.text.documents import Document
-from longdoc.text.formats.base import (
-    BadRow,
-    Place,
-    RawRow,
-    ReadOptions,
-    ReadReport,
-    Repair,
-    check_rows,
-    inside,
-    numbered_lines,
-)
+from longdoc.text.formats.base import BadRow, Place, RawRow, ReadOptions, Repair, check_rows, inside, numbered_lines
 from longdoc.text.formats.brat import rows_brat, rows_text
 from longdoc.text.formats.conll import looks_like_conll, rows_conll
 from longdoc.text.formats.json_rows import rows_doccano, rows_json, rows_jsonl
 from longdoc.text.formats.label_studio import rows_label_studio
-from longdoc.text.formats.tables import rows_csv, rows_tsv
+from longdoc.text.formats.tables import rows_table
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +24,8 @@ RowReader = Callable[[Path, ReadOptions], Iterator[RawRow]]
 READERS: dict[str, RowReader] = {
     "jsonl": rows_jsonl,
     "json": rows_json,
-    "csv": rows_csv,
-    "tsv": rows_tsv,
+    "csv": partial(rows_table, delimiter=","),
+    "tsv": partial(rows_table, delimiter="\t"),
     "conll": rows_conll,
     "doccano": rows_doccano,
     "label_studio": rows_label_studio,
@@ -42,20 +33,53 @@ READERS: dict[str, RowReader] = {
     "text": rows_text,
 }
 _SUFFIXES_OF = {
-    "jsonl": (".jsonl", ".ndjson"),
-    "json": (".json",),
-    "csv": (".csv",),
-    "tsv": (".tsv", ".tab"),
-    "conll": (".conll", ".conll03", ".conll2003", ".iob", ".iob1", ".iob2", ".bio", ".bioes", ".bilou"),
-    "brat": (".ann",),
-    "text": (".txt",),
+    "jsonl": ".jsonl .ndjson",
+    "json": ".json",
+    "csv": ".csv",
+    "tsv": ".tsv .tab",
+    "conll": ".conll .conll03 .conll2003 .iob .iob1 .iob2 .bio .bioes .bilou",
+    "brat": ".ann",
+    "text": ".txt",
 }
-SUFFIXES = {suffix: name for name, suffixes in _SUFFIXES_OF.items() for suffix in suffixes}
+SUFFIXES = {suffix: name for name, suffixes in _SUFFIXES_OF.items() for suffix in suffixes.split()}
+_SHOWN_ROWS = 50
 _ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 _DOCCANO = re.compile(r'"(Comments|annotation_approver|start_offset)"\s*:')
 _PEEKED_LINES = 50
 _PEEKED_CHARS = 1 << 16
 _LABEL_STUDIO = re.compile(r'"data"\s*:\s*\{|"result"\s*:\s*\[')
+
+
+@dataclass
+class ReadReport:
+    """What one pass over the data found.
+
+    Args:
+        num_documents: Usable documents.
+        bad_rows: Rows that could not be used.
+        repairs: Repairs that were made to rows that could.
+    """
+
+    num_documents: int = 0
+    bad_rows: list[BadRow] = field(default_factory=list)
+    repairs: list[Repair] = field(default_factory=list)
+
+    def error(self) -> DataError:
+        """The error that lists the bad rows, the first 50 of them by name."""
+        shown = "\n".join(f"  {row}" for row in self.bad_rows[:_SHOWN_ROWS])
+        more = len(self.bad_rows) - _SHOWN_ROWS
+        tail = f"\n  ... and {more} more" if more > 0 else ""
+        advice = "Correct them, or leave them out with on_error=skip."
+        if not self.num_documents and all(row.reason.startswith("no ") for row in self.bad_rows):
+            advice = "Set fields, where what is missing has another name, or the task that the data is for."
+        return DataError(
+            f"{len(self.bad_rows)} rows cannot be used ({self.num_documents} can):\n{shown}{tail}\n{advice}"
+        )
+
+    def lines(self) -> list[str]:
+        """Say how many rows were skipped or repaired, with the first of each; empty where all was well."""
+        kinds = ((self.bad_rows, "cannot be used and were skipped"), (self.repairs, "were repaired"))
+        return [f"{len(rows)} rows {what}; the first: {rows[0]}" for rows, what in kinds if rows]
 
 
 @dataclass
@@ -118,22 +142,15 @@ class DocumentSource:
 
 
 def read(
-    path: str | Path,
-    format: str = "auto",
-    fields: Mapping[str, str | int] | None = None,
-    on_error: str = "raise",
-    task: str | None = None,
-    options: ReadOptions | None = None,
+    path: str | Path, format: str = "auto", on_error: str = "raise", options: ReadOptions | None = None
 ) -> DocumentSource:
     """Open documents of any known format.
 
     Args:
         path: A file; or a folder: of brat (``.txt`` with ``.ann``), of plain texts, or of files of other formats.
         format: ``auto`` or a name in :data:`READERS`.
-        fields: Our field name -> the file's name, such as ``{"text": "body", "spans": "ents"}``.
         on_error: ``raise`` or ``skip``, see :class:`DocumentSource`.
-        task: ``ner``, ``classification``, ``regression`` or None; rows without that gold are bad.
-        options: All of ``fields`` and ``task``, and more; give one or the other.
+        options: Names of fields, the task and more; None takes the usual ones.
 
     Returns:
         The source; ``list(read(path))`` gives the documents.
@@ -141,32 +158,9 @@ def read(
     Raises:
         DataError: If nothing can be read there; bad rows raise at the end of each pass.
     """
-    if options is not None and (fields or task):
-        raise ConfigError("options: expected either options or fields and task, got both; put them into options")
-    if on_error not in ("raise", "skip"):
-        raise ConfigError(f"on_error: expected raise or skip, got {on_error!r}")
-    options = ReadOptions(fields or {}, task) if options is None else options
-    return DocumentSource(_files_of(Path(path), format), options, on_error)
-
-
-def collect(sources: Mapping[str, DocumentSource]) -> dict[str, list[Document]]:
-    """Read several sources into memory; raises one DataError for the bad rows of all those that raise."""
-    documents: dict[str, list[Document]] = {}
-    failed = ReadReport()
-    bad_rows: dict[BadRow, None] = {}
-    for name, source in sources.items():
-        found = documents[name] = []
-        try:
-            found.extend(source)
-        except DataError:
-            if not source.report.bad_rows:
-                raise
-            bad_rows |= dict.fromkeys(source.report.bad_rows)
-        failed.num_documents += source.report.num_documents
-    if bad_rows:
-        failed.bad_rows = list(bad_rows)
-        raise failed.error()
-    return documents
+    check_choice("on_error", on_error, ("raise", "skip"))
+    check_choice("format", format, ("auto", *READERS))
+    return DocumentSource(_files_of(Path(path), format), options or ReadOptions(), on_error)
 
 
 def detect_format(path: Path) -> str:
@@ -184,8 +178,9 @@ def detect_format(path: Path) -> str:
     head = "".join(lines).lstrip()[:1]
     if found == "text":
         return "brat" if path.with_suffix(".ann").exists() else "conll" if looks_like_conll(lines) else "text"
-    if found == "json" or head == "[":
-        return _json_kind(path)
+    if found == "json" or head == "[":  # the first task of Label Studio tells it from other JSON
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return "label_studio" if _LABEL_STUDIO.search(file.read(_PEEKED_CHARS)) else "json"
     if head == "{" or found == "jsonl":
         return "doccano" if _DOCCANO.search("".join(lines[:1])) else "jsonl"
     if looks_like_conll(lines):
@@ -193,18 +188,11 @@ def detect_format(path: Path) -> str:
     raise DataError(f"{path}: cannot tell its format; name it with format= one of {', '.join(READERS)}")
 
 
-def _json_kind(path: Path) -> str:
-    """Tell Label Studio's tasks from other JSON by the first one."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        head = file.read(_PEEKED_CHARS)
-    return "label_studio" if _LABEL_STUDIO.search(head) else "json"
-
-
 def _files_of(path: Path, format: str) -> tuple[tuple[Path, str], ...]:
-    if format != "auto" and format not in READERS:
-        raise ConfigError(f"format: expected auto or one of {', '.join(READERS)}, got {format!r}")
     if not path.exists():
-        raise DataError(f"{path}: no such file or folder{_neighbours(path)}")
+        parent = path.parent
+        there = listed(parent.iterdir()) if parent.is_dir() else f"; {parent} does not exist either"
+        raise DataError(f"{path}: no such file or folder{there}")
     if path.is_file():
         return ((path, detect_format(path) if format == "auto" else format),)
     entries = [entry for entry in inside(path, path.rglob("*")) if entry.is_file()]
@@ -221,10 +209,6 @@ def _files_of(path: Path, format: str) -> tuple[tuple[Path, str], ...]:
     if len(kinds) > 1:
         raise DataError(f"{path}: holds several formats ({', '.join(kinds)}); give one file or a folder of one format")
     return tuple(files)
-
-
-def _neighbours(path: Path) -> str:
-    return listed(path.parent.iterdir()) if path.parent.is_dir() else f"; {path.parent} does not exist either"
 
 
 def listed(entries: Iterable[Path]) -> str:

@@ -2,9 +2,9 @@
 
 import logging
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 
 from longdoc.errors import DataError
@@ -46,9 +46,7 @@ class HashPart:
 def read_splits(
     path: str | Path,
     format: str = "auto",
-    fields: Mapping[str, str | int] | None = None,
     on_error: str = "raise",
-    task: str | None = None,
     options: ReadOptions | None = None,
     seed: int = 0,
 ) -> dict[str, DocumentSource]:
@@ -63,9 +61,7 @@ def read_splits(
     Args:
         path: Folder or file.
         format: As in :func:`read`.
-        fields: As in :func:`read`.
         on_error: As in :func:`read`.
-        task: As in :func:`read`.
         options: As in :func:`read`.
         seed: Of the hash.
 
@@ -73,18 +69,18 @@ def read_splits(
         DataError: If there is nothing to read, two files claim one split, or there are fewer documents than parts.
     """
     path = Path(path)
-    if not path.is_dir():
-        return _split(read(path, format, fields, on_error, task, options), ("train", "dev", "test"), seed)
-    named = named_parts(path, format)
-    if not named:
-        try:
-            whole = read(path, format, fields, on_error, task, options)
-        except DataError as error:
-            wanted = ", ".join(name for names in SPLIT_NAMES.values() for name in names)
-            raise DataError(f"{error}; looked for files named {wanted}, or one set of documents to split") from None
-        return _split(whole, ("train", "dev", "test"), seed)
-    found = {name: read(entry, format, fields, on_error, task, options) for name, entry in named.items()}
-    return complete_splits(found, str(path), seed)
+    named = named_parts(path, format) if path.is_dir() else {}
+    if named:
+        found = {name: read(entry, format, on_error, options) for name, entry in named.items()}
+        return complete_splits(found, str(path), seed)
+    try:
+        whole = read(path, format, on_error, options)
+    except DataError as error:
+        if not path.is_dir():
+            raise
+        wanted = ", ".join(chain(*SPLIT_NAMES.values()))
+        raise DataError(f"{error}; looked for files named {wanted}, or one set of documents to split") from None
+    return _split(whole, ("train", "dev", "test"), seed)
 
 
 def complete_splits(found: dict[str, DocumentSource], where: str, seed: int) -> dict[str, DocumentSource]:

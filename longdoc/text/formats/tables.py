@@ -19,17 +19,8 @@ _COLUMNS = {
 }
 
 
-def rows_csv(path: Path, options: ReadOptions) -> Iterator[RawRow]:
-    """Read comma-separated rows; cells may be quoted and hold line ends."""
-    return _rows(path, options, ",")
-
-
-def rows_tsv(path: Path, options: ReadOptions) -> Iterator[RawRow]:
-    """Read tab-separated rows; cells may be quoted and hold line ends."""
-    return _rows(path, options, "\t")
-
-
-def _rows(path: Path, options: ReadOptions, delimiter: str) -> Iterator[RawRow]:
+def rows_table(path: Path, options: ReadOptions, delimiter: str) -> Iterator[RawRow]:
+    """Read rows of cells, which may be quoted and hold line ends."""
     csv.field_size_limit(_LARGEST_CELL)
     reader = csv.reader((line for _, line in numbered_lines(path)), delimiter=delimiter, strict=True)
     try:
@@ -65,20 +56,19 @@ def _row(
 ) -> RawRow:
     found = {name: None if column is None else cells[column] for name, column in columns.items()}
     row = RawRow(line, found["id"], found["text"])
-    if found["labels"] is not None and columns["labels"] is not None:
-        if header[columns["labels"]] == "label":
-            row.labels = [found["labels"]] if found["labels"] else None
-        else:
-            row.labels = [label.strip() for label in found["labels"].split(options.label_separator) if label.strip()]
-    if found["target"]:
+    labels, target = found["labels"], found["target"]
+    if labels is not None and header[columns["labels"] or 0] == "label":
+        row.labels = [labels] if labels else None
+    elif labels is not None:
+        row.labels = [label.strip() for label in labels.split(options.label_separator) if label.strip()]
+    if target:
         try:
-            row.target = float(found["target"])
+            row.target = float(target)
         except ValueError:
-            row.target = found["target"]
+            row.target = target
     if found["spans"]:
         try:
-            items = json.loads(found["spans"])
-            row.spans = [span for item in items for span in raw_spans(item)]
+            row.spans = [span for item in json.loads(found["spans"]) for span in raw_spans(item)]
         except (ValueError, TypeError, RecursionError) as error:
             row.problems.append((line, f"{header[columns['spans'] or 0]} must be a JSON list of spans: {error}"))
     return row
