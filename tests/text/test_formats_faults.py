@@ -48,7 +48,7 @@ JSON_FAULTS: list[tuple[str | bytes, str]] = [
     (dumped(id="{id}", entities=[entity(True, 3)]), "must be integers, got True and 3"),
     (dumped(id="{id}", entities=[{"start": 0, "label": "A"}]), "must be integers, got 0 and None"),
     (dumped(id="{id}", entities=[{"label": "A"}]), "expected a span with start, end and label"),
-    (dumped(id="{id}", entities="A"), "expected a span with start, end and label"),
+    (dumped(id="{id}", entities=[7]), "expected a span with start, end and label"),
     (dumped(id="{id}", entities=[entity(0, 3, "C")]), "unknown label 'C'"),
     (dumped(id="{id}", entities=[entity(0, 3, "")]), "label must be a string, got ''"),
     (dumped(id="{id}", entities=[{"start": 0, "end": 3}]), "label must be a string, got None"),

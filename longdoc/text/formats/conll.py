@@ -9,13 +9,14 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.documents import Document, Span
-from longdoc.text.formats.base import Problem, RawRow, ReadOptions, character_problem, numbered_lines
+from longdoc.text.formats.base import RawRow, ReadOptions, character_problem, numbered_lines
 from longdoc.text.formats.offsets import RawSpan
 from longdoc.text.words import split_words
 
@@ -29,54 +30,52 @@ _TAG = re.compile(r"(?:O|([BIESLU])-(.+))", re.DOTALL)
 _SURVEYED_LINES = 500_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class _Layout:
     """What the lines of one file have in common; ``num_columns`` is 0 for a file without tokens."""
 
-    separator: str
-    num_columns: int
     token_column: int
     tag_column: int
+    separator: str = ""
+    num_columns: int = 0
     scheme: str = "iob2"
 
     def columns(self, line: str) -> list[str]:
         return line.rstrip("\r\n").split("\t") if self.separator == "\t" else _COLUMN_GAP.split(line.strip(_BLANK))
 
 
-@dataclass(slots=True)
-class _Draft:
-    """A document while its lines are read; ``opens[i]`` says that token i opens a sentence."""
-
+class _Token(NamedTuple):
+    text: str
+    tag: str
     line: int
-    id: str | None = None
-    text: str | None = None
-    tokens: list[str] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    opens: list[bool] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    opens: bool  # a sentence
 
 
 def rows_conll(path: Path, options: ReadOptions) -> Iterator[RawRow]:
     """Read the documents of a CoNLL file; every faulty line of a document is reported and forbids its use."""
     layout = _survey(path, options)
-    draft, opens, started = _Draft(1), True, False
+    row, opens, started = RawRow(1), True, False
+    tokens: list[_Token] = []
     for number, line in numbered_lines(path):
         if not line.strip(_BLANK):
             opens = True
         elif line.startswith(DOCUMENT_START):
             if started:
-                yield _finished(draft, layout.scheme)
-            draft, opens, started = _Draft(number), True, True
+                yield _finished(row, tokens, layout.scheme)
+            row, tokens, opens, started = RawRow(number), [], True, True
         elif opens and (comment := _COMMENT.match(line)):
-            _take_comment(draft, comment[1], comment[2], number)
+            _take_comment(row, comment[1], comment[2], number)
         else:
             if not started:
-                draft.line, started = number, True
-            _take_token(draft, line, number, opens, layout)
+                row.line, started = number, True
+            found = layout.columns(line)
+            if problem := _line_problem(line, found, layout):
+                row.problems.append((number, problem))
+            else:
+                tokens.append(_Token(found[layout.token_column], found[layout.tag_column], number, opens))
             opens = False
     if started:
-        yield _finished(draft, layout.scheme)
+        yield _finished(row, tokens, layout.scheme)
 
 
 def decode_tags(tags: list[str], opens: list[bool], scheme: str) -> tuple[list[tuple[int, int, str]], list[int]]:
@@ -144,7 +143,7 @@ def _survey(path: Path, options: ReadOptions) -> _Layout:
     columns = [str(options.fields.get("text", 0)), str(options.fields.get("spans", -1))]
     if not all(re.fullmatch(r"-?\d+", column) for column in columns):
         raise ConfigError(f"fields: text and spans are column numbers in CoNLL (from 0), got {columns}")
-    layout = _Layout("", 0, int(columns[0]), int(columns[1]))
+    layout = _Layout(int(columns[0]), int(columns[1]))
     tags: list[str] = []
     opens: list[bool] = []
     new = True
@@ -153,8 +152,8 @@ def _survey(path: Path, options: ReadOptions) -> _Layout:
             new = True
             continue
         if not layout.num_columns:
-            layout = replace(layout, separator="\t" if "\t" in line else " ")
-            layout = replace(layout, num_columns=len(layout.columns(line)))
+            layout.separator = "\t" if "\t" in line else " "
+            layout.num_columns = len(layout.columns(line))
             if max(2, layout.token_column + 1, layout.tag_column + 1) > layout.num_columns:
                 message = f"expected a token and a tag on each line, got {layout.num_columns} columns"
                 raise DataError(f"{path}: {message}")
@@ -163,39 +162,33 @@ def _survey(path: Path, options: ReadOptions) -> _Layout:
             tags += tag
             opens.append(new)
             new = False
-    return replace(layout, scheme=detect_scheme(tags, opens) if options.tag_scheme == "auto" else options.tag_scheme)
+    layout.scheme = detect_scheme(tags, opens) if options.tag_scheme == "auto" else options.tag_scheme
+    return layout
 
 
-def _take_comment(draft: _Draft, name: str, value: str, number: int) -> None:
+def _take_comment(row: RawRow, name: str, value: str, number: int) -> None:
     """Keep the id and the text that a comment gives; other comments are passed over."""
     value = value.strip(_BLANK)
     if not value.startswith('"') or name not in ("id", "text"):
         return
     try:
-        setattr(draft, name, json.loads(value))
+        setattr(row, name, json.loads(value))
     except ValueError as error:
-        draft.problems.append((number, f"# {name} is not a JSON string: {error}"))
+        row.problems.append((number, f"# {name} is not a JSON string: {error}"))
 
 
-def _take_token(draft: _Draft, line: str, number: int, opens: bool, layout: _Layout) -> None:
-    found = layout.columns(line)
-    problem = character_problem(line)
-    if problem is None and len(found) != layout.num_columns:
-        problem = f"expected {layout.num_columns} columns, got {len(found)}"
-    if problem is None:
-        tag = found[layout.tag_column]
-        match = _TAG.fullmatch(tag)
-        if match is None:
-            problem = f"expected a tag such as O or B-LABEL, got {tag!r:.80}"
-        elif match[1] and match[1] not in PREFIXES[layout.scheme]:
-            problem = f"tag {tag!r:.80} does not belong to {layout.scheme}"
-    if problem:
-        draft.problems.append((number, problem))
-        return
-    draft.tokens.append(found[layout.token_column])
-    draft.tags.append(tag)
-    draft.lines.append(number)
-    draft.opens.append(opens)
+def _line_problem(line: str, found: list[str], layout: _Layout) -> str | None:
+    """Say why a line is no token, or None if it is one."""
+    if problem := character_problem(line):
+        return problem
+    if len(found) != layout.num_columns:
+        return f"expected {layout.num_columns} columns, got {len(found)}"
+    tag = found[layout.tag_column]
+    match = _TAG.fullmatch(tag)
+    if match is None:
+        return f"expected a tag such as O or B-LABEL, got {tag!r:.80}"
+    is_known = not match[1] or match[1] in PREFIXES[layout.scheme]
+    return None if is_known else f"tag {tag!r:.80} does not belong to {layout.scheme}"
 
 
 def row_of_tokens(line: int, identifier: object, tokens: list[str], tags: list[str], scheme: str) -> RawRow:
@@ -208,52 +201,50 @@ def row_of_tokens(line: int, identifier: object, tokens: list[str], tags: list[s
         tags: As many as tokens, ``O`` or ``PREFIX-LABEL``.
         scheme: Of the tags.
     """
-    draft = _Draft(line, tokens=tokens, tags=tags, lines=[line] * len(tokens))
-    draft.opens = [i == 0 for i in range(len(tokens))]
+    row = RawRow(line, identifier)
     if len(tokens) != len(tags):
-        draft.problems.append((line, f"{len(tokens)} tokens but {len(tags)} tags"))
-    draft.problems += [(line, f"{tag!r:.60} is no tag") for tag in tags if not _TAG.fullmatch(tag)][:1]
-    row = _finished(draft, scheme)
-    row.id = identifier
-    return row
+        row.problems.append((line, f"{len(tokens)} tokens but {len(tags)} tags"))
+    row.problems += [(line, f"{tag!r:.60} is no tag") for tag in tags if not _TAG.fullmatch(tag)][:1]
+    pairs = zip(tokens, tags, strict=False)
+    return _finished(row, [_Token(token, tag, line, i == 0) for i, (token, tag) in enumerate(pairs)], scheme)
 
 
-def _finished(draft: _Draft, scheme: str) -> RawRow:
+def _finished(row: RawRow, tokens: list[_Token], scheme: str) -> RawRow:
     """Put the text together, give the tokens their offsets and the chunks their spans."""
-    row = RawRow(draft.line, draft.id, "", [], problems=draft.problems, offset_unit="codepoint")
+    row.offset_unit = "codepoint"
     if row.problems:
         return row
-    if draft.text is None:
-        gaps = ["" if i == 0 else "\n" if new else " " for i, new in enumerate(draft.opens)]
-        row.text = draft.text = "".join(gap + token for gap, token in zip(gaps, draft.tokens, strict=True))
-        ends = list(accumulate(len(gap + token) for gap, token in zip(gaps, draft.tokens, strict=True)))
+    if row.text is None:
+        pieces = [("" if i == 0 else "\n" if token.opens else " ") + token.text for i, token in enumerate(tokens)]
+        row.text, ends = "".join(pieces), list(accumulate(map(len, pieces)))
     else:
-        row.text, ends = draft.text, _ends_in_text(draft)
+        ends = _ends_in_text(row, str(row.text), tokens)
         if row.problems:
             return row
-    chunks, ill_formed = decode_tags(draft.tags, draft.opens, scheme)
+    chunks, ill_formed = decode_tags([token.tag for token in tokens], [token.opens for token in tokens], scheme)
     if ill_formed:
-        first = ill_formed[0]
-        reason = f"{len(ill_formed)} tags are ill-formed in {scheme}, read as conlleval does; first {draft.tags[first]}"
-        row.repairs.append((draft.lines[first], reason))
-    row.spans = [
-        RawSpan(ends[first] - len(draft.tokens[first]), ends[stop - 1], label) for first, stop, label in chunks
-    ]
+        bad = tokens[ill_formed[0]]
+        reason = f"{len(ill_formed)} tags are ill-formed in {scheme}, read as conlleval does; first {bad.tag}"
+        row.repairs.append((bad.line, reason))
+    row.spans = [RawSpan(ends[i] - len(tokens[i].text), ends[stop - 1], label) for i, stop, label in chunks]
     return row
 
 
-def _ends_in_text(draft: _Draft) -> list[int]:
+def _ends_in_text(row: RawRow, text: str, tokens: list[_Token]) -> list[int]:
     """Find the tokens one after the other in the text that the file gives, with only white space between them."""
-    text, ends = draft.text or "", [0]
-    for token, line in zip(draft.tokens, draft.lines, strict=True):
-        start = text.find(token, ends[-1])
-        if start < 0 or text[ends[-1] : start].strip():
-            draft.problems.append((line, f"token {token!r:.60} does not come next in the # text of its document"))
+    ends: list[int] = []
+    end = 0
+    for token in tokens:
+        start = text.find(token.text, end)
+        if start < 0 or text[end:start].strip():
+            told = f"token {token.text!r:.60} does not come next in the # text of its document"
+            row.problems.append((token.line, told))
             return ends
-        ends.append(start + len(token))
-    if text[ends[-1] :].strip():
-        draft.problems.append((draft.line, "the # text of the document goes on after its last token"))
-    return ends[1:]
+        end = start + len(token.text)
+        ends.append(end)
+    if text[end:].strip():
+        row.problems.append((row.line, "the # text of the document goes on after its last token"))
+    return ends
 
 
 def conll_lines(document: Document) -> Iterator[str]:

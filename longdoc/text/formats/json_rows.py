@@ -126,7 +126,8 @@ def object_row(value: object, line: int, options: ReadOptions) -> RawRow:
         for item in found if isinstance(found, list) else [found]:
             spans = raw_spans(item)
             row.spans += spans
-            if options.offset_unit == "auto" and (name in ("label", "labels") or "start_offset" in item):
+            is_doccano = name in ("label", "labels") or (isinstance(item, dict) and "start_offset" in item)
+            if options.offset_unit == "auto" and is_doccano:
                 row.offset_unit = "unsure"
             if not spans:
                 row.problems.append((line, f"expected a span with start, end and label, got {item!r:.80}"))

@@ -1,5 +1,6 @@
 """Label Studio's JSON export: tasks with annotations or predictions, labels and choices."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,6 @@ from typing import Any
 from longdoc.text.formats.base import RawRow, ReadOptions
 from longdoc.text.formats.json_rows import rows_of_values
 from longdoc.text.formats.offsets import RawSpan
-
-_SPAN_TYPES = ("labels", "hypertextlabels")
-_NUMBER_TYPES = {"number": "number", "rating": "rating"}
 
 
 def rows_label_studio(path: Path, options: ReadOptions) -> Iterator[RawRow]:
@@ -36,22 +34,25 @@ def _task_row(task: Any, line: int, options: ReadOptions) -> RawRow:
     results = _chosen_results(task, row)
     if results is None:
         return row
-    kinds = (task.get("meta") or {}).get("gold")
     row.spans, row.labels = [], []
-    unused: dict[str, int] = {}
+    unused: Counter[str] = Counter()
     for result in results:
         kind, value = result["type"], result.get("value", {})
-        if kind in _SPAN_TYPES:
-            row.spans += _spans(result, value)
+        if kind in ("labels", "hypertextlabels"):
+            offsets, part = value.get("globalOffsets") or value, (result.get("meta") or {}).get("slice")
+            more = result.get("score"), part, value.get("text")
+            labels = value["labels"] if "labels" in value else value["hypertextlabels"]
+            row.spans += [RawSpan(offsets["start"], offsets["end"], label, *more) for label in labels]
         elif kind == "choices":
             row.labels += value["choices"]
-        elif kind in _NUMBER_TYPES:
-            row.target = value[_NUMBER_TYPES[kind]]
+        elif kind in ("number", "rating"):
+            row.target = value[kind]
         else:
-            unused[kind] = unused.get(kind, 0) + 1
+            unused[kind] += 1
     if unused:
         counts = ", ".join(f"{number} {kind}" for kind, number in unused.items())
         row.repairs.append((line, f"results that are not used: {counts}"))
+    kinds = (task.get("meta") or {}).get("gold")
     if kinds is None:
         has_class = bool(row.labels) or row.target is not None
         keep_spans = bool(row.spans) or options.task == "ner" or not (has_class or options.task)
@@ -75,13 +76,3 @@ def _chosen_results(task: Mapping[str, Any], row: RawRow) -> list[Any] | None:
         row.repairs.append((row.line, "no annotation, the prediction used"))
     chosen = next(iter(annotations or predictions), None)
     return None if chosen is None else chosen["result"]
-
-
-def _spans(result: Mapping[str, Any], value: Mapping[str, Any]) -> list[RawSpan]:
-    offsets = value.get("globalOffsets") or value
-    part = (result.get("meta") or {}).get("slice")
-    labels = value["labels"] if "labels" in value else value["hypertextlabels"]
-    return [
-        RawSpan(offsets["start"], offsets["end"], label, result.get("score"), part, value.get("text"))
-        for label in labels
-    ]

@@ -4,7 +4,7 @@ import logging
 from collections import deque
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 
 from longdoc.errors import DataError
@@ -101,11 +101,8 @@ def complete_splits(found: dict[str, DocumentSource], where: str, seed: int) -> 
 
 def named_parts(folder: Path, format: str = "auto") -> dict[str, Path]:
     """Find the files or folders named train, dev or test in a folder."""
-    entries = [
-        entry
-        for entry in inside(folder, folder.iterdir())
-        if entry.is_dir() or format != "auto" or entry.suffix.lower() in SUFFIXES
-    ]
+    entries = inside(folder, folder.iterdir())
+    entries = [e for e in entries if e.is_dir() or format != "auto" or e.suffix.lower() in SUFFIXES]
     named: dict[str, Path] = {}
     for name, spellings in SPLIT_NAMES.items():
         claims = [entry for entry in entries if (entry.name if entry.is_dir() else entry.stem).lower() in spellings]
@@ -120,34 +117,29 @@ def named_parts(folder: Path, format: str = "auto") -> dict[str, Path]:
 
 
 def _split(source: DocumentSource, parts: tuple[str, ...], seed: int) -> dict[str, DocumentSource]:
-    """Deal the documents of one source to parts."""
-    bounds, low = {}, 0.0
-    for part in reversed(parts):
-        high = {"test": TEST_SHARE, "dev": low + DEV_SHARE, "train": 1.0}[part]
-        bounds[part] = (low, high)
-        low = high
-    seed = _seed_without_empty_part(source, bounds, seed)
-    return {part: replace(source, keeps=HashPart(seed, *bounds[part])) for part in parts}
+    """Deal the documents of one source to parts.
 
-
-def _seed_without_empty_part(source: DocumentSource, bounds: dict[str, tuple[float, float]], seed: int) -> int:
-    """The seed, or the next one that leaves no part of so few documents empty; reads no further than it must."""
+    The next seed that leaves no part empty is taken where so few documents would; no more is read than that needs.
+    """
+    test = TEST_SHARE if "test" in parts else 0.0
+    bounds = {"train": (test + DEV_SHARE, 1.0), "dev": (test, test + DEV_SHARE), "test": (0.0, test)}
+    keeps = {part: HashPart(seed, *bounds[part]) for part in parts}
     identifiers: list[str] = []
     filled: set[str] = set()
     for identifier in (item.id for _, item in source.items() if isinstance(item, Document)):
-        identifiers.append(str(identifier))
-        filled |= {part for part, bound in bounds.items() if HashPart(seed, *bound)(identifiers[-1])}
-        if len(filled) == len(bounds):
-            return seed
-    if len(identifiers) < len(bounds):
+        identifiers.append(identifier)
+        filled |= {part for part, keep in keeps.items() if keep(identifier)}
+        if len(filled) == len(parts):
+            return {part: replace(source, keeps=keep) for part, keep in keeps.items()}
+    if len(identifiers) < len(parts):
         deque(source, maxlen=0)  # raises with the bad rows, where they are why
-        names = ", ".join(reversed(bounds))
         raise DataError(
-            f"{source.name}: {len(identifiers)} documents cannot be split into {names}; give files of these names, "
-            "or mark the documents (-DOCSTART- lines in CoNLL)"
+            f"{source.name}: {len(identifiers)} documents cannot be split into {', '.join(parts)}; give files of these "
+            "names, or mark the documents (-DOCSTART- lines in CoNLL)"
         )
-    while True:
-        seed += 1
-        sizes = {part: sum(map(HashPart(seed, *bound), identifiers)) for part, bound in bounds.items()}
+    for other in count(seed + 1):
+        keeps = {part: HashPart(other, *bounds[part]) for part in parts}
+        sizes = {part: sum(map(keep, identifiers)) for part, keep in keeps.items()}
         if min(sizes.values()) > 0 and sizes["train"] == max(sizes.values()):
-            return seed
+            break
+    return {part: replace(source, keeps=keep) for part, keep in keeps.items()}

@@ -11,11 +11,12 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from longdoc.errors import ConfigError, DataError
+from longdoc.errors import DataError, check_choice
 from longdoc.text.documents import Document, Span, span_problem
 from longdoc.text.formats.base import character_problem
 from longdoc.text.formats.conll import conll_lines
@@ -25,13 +26,8 @@ _UNSAFE_NAME = re.compile(r"^[. ]|[^\w\-. ]| $")
 _UNSAFE_LABEL = re.compile(r"[^\w\-]")
 _LINE_BREAKS = re.compile(r"[\t\r\n]")
 _MAX_NAME_BYTES = 240
-_HAS_PLACE = {
-    "jsonl": ("spans", "labels", "target"),
-    "label_studio": ("spans", "labels", "target"),
-    "doccano": ("spans", "labels"),
-    "brat": ("spans",),
-    "conll": ("spans",),
-}
+_KINDS = ("spans", "labels", "target")
+_HAS_PLACE = {"jsonl": _KINDS, "label_studio": _KINDS, "doccano": _KINDS[:2], "brat": _KINDS[:1], "conll": _KINDS[:1]}
 
 
 def write(documents: Iterable[Document], path: str | Path, format: str) -> int:
@@ -52,8 +48,7 @@ def write(documents: Iterable[Document], path: str | Path, format: str) -> int:
     Raises:
         DataError: If a document holds what the format cannot.
     """
-    if format not in _HAS_PLACE:
-        raise ConfigError(f"format: expected one of {', '.join(_HAS_PLACE)}, got {format!r}")
+    check_choice("format", format, tuple(_HAS_PLACE))
     path = Path(path)
     num_documents = 0
 
@@ -69,55 +64,64 @@ def write(documents: Iterable[Document], path: str | Path, format: str) -> int:
     elif format == "conll":
         _write_pieces(("\n".join([*conll_lines(document), "\n"]) for document in checked()), path)
     elif format == "label_studio":
-        tasks = (_dumped(document, label_studio_task) for document in checked())
+        tasks = (_dumped(document, _label_studio_task) for document in checked())
         _write_pieces(chain(["["], (f"{',' if i else ''}\n{task}" for i, task in enumerate(tasks)), ["\n]\n"]), path)
     else:
-        make_row = jsonl_row if format == "jsonl" else doccano_row
+        make_row = _jsonl_row if format == "jsonl" else _doccano_row
         _write_pieces((_dumped(document, make_row) + "\n" for document in checked()), path)
     return num_documents
 
 
-def jsonl_row(document: Document) -> dict[str, Any]:
-    """A document as an object of our own JSONL."""
-    row: dict[str, Any] = {"id": document.id, "text": document.text}
-    if document.spans is not None:
-        row["entities"] = [_entity(span) for span in document.spans]
-    if document.labels is not None:
-        row["labels"] = list(document.labels)
-    if document.target is not None:
-        row["target"] = document.target
-    return row
+def _jsonl_row(document: Document) -> dict[str, Any]:
+    """A document as an object of our own JSONL: what is set of it, and of its spans."""
+    row = asdict(document)
+    spans = row.pop("spans")
+    if spans is not None:
+        row["entities"] = [_set_fields(span) for span in spans]
+    return _set_fields({name: row.get(name) for name in ("id", "text", "entities", "labels", "target")})
 
 
-def doccano_row(document: Document) -> dict[str, Any]:
+def _set_fields(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _doccano_row(document: Document) -> dict[str, Any]:
     """A document as a row to import into doccano, with its offsets in UTF-16 units as doccano counts them.
 
     With both spans and classes it has the shape of doccano's joint projects.
     """
     row: dict[str, Any] = {"id": document.id, "text": document.text, "Comments": []}
-    spans = None
     if document.spans is not None:
         starts = utf16_offsets(document.text, [span.start for span in document.spans])
         ends = utf16_offsets(document.text, [span.end for span in document.spans])
-        spans = [list(place) for place in zip(starts, ends, [span.label for span in document.spans], strict=True)]
-    if document.labels is None:
-        return row if spans is None else row | {"label": spans}
-    if spans is None and document.labels:
-        return row | {"label": list(document.labels)}
-    return row | ({} if spans is None else {"entities": spans}) | {"cats": list(document.labels)}
+        labels = [span.label for span in document.spans]
+        row["label" if document.labels is None else "entities"] = list(zip(starts, ends, labels, strict=True))
+    elif document.labels:
+        return row | {"label": document.labels}
+    return row if document.labels is None else row | {"cats": document.labels}
 
 
-def label_studio_task(document: Document) -> dict[str, Any]:
+def _label_studio_task(document: Document) -> dict[str, Any]:
     """A document as a Label Studio task, its spans, classes and number as a prediction to start from.
 
     The labelling interface is expected to name its tags ``label``, ``choice`` and ``number``, over the text ``text``.
     """
-    results = [_span_result(document.text, span) | {"id": str(i)} for i, span in enumerate(document.spans or ())]
+
+    def result(name: str, kind: str, value: dict[str, Any]) -> dict[str, Any]:
+        return {"id": name, "from_name": name, "to_name": "text", "type": kind, "value": value}
+
+    results = []
+    for i, span in enumerate(document.spans or ()):
+        surface = document.text[span.start : span.end]
+        value = {"start": span.start, "end": span.end, "text": surface, "labels": [span.label]}
+        meta = None if span.slice is None else {"slice": span.slice}
+        more = _set_fields({"score": span.score, "meta": meta})
+        results.append(result("label", "labels", value) | more | {"id": str(i)})
     if document.labels:
-        results.append(_result("choice", "choices", {"choices": list(document.labels)}))
+        results.append(result("choice", "choices", {"choices": document.labels}))
     if document.target is not None:
-        results.append(_result("number", "number", {"number": document.target}))
-    kinds = [kind for kind in ("spans", "labels", "target") if getattr(document, kind) is not None]
+        results.append(result("number", "number", {"number": document.target}))
+    kinds = [kind for kind in _KINDS if getattr(document, kind) is not None]
     task: dict[str, Any] = {"data": {"id": document.id, "text": document.text}, "meta": {"gold": kinds}}
     if kinds:
         scores = [span.score for span in document.spans or () if span.score is not None]
@@ -126,29 +130,9 @@ def label_studio_task(document: Document) -> dict[str, Any]:
     return task
 
 
-def _entity(span: Span) -> dict[str, Any]:
-    """The fields of a span that are set."""
-    known = {"start": span.start, "end": span.end, "label": span.label, "score": span.score, "slice": span.slice}
-    return {name: value for name, value in known.items() if value is not None}
-
-
-def _result(name: str, kind: str, value: dict[str, Any]) -> dict[str, Any]:
-    return {"id": name, "from_name": name, "to_name": "text", "type": kind, "value": value}
-
-
-def _span_result(text: str, span: Span) -> dict[str, Any]:
-    value = {"start": span.start, "end": span.end, "text": text[span.start : span.end], "labels": [span.label]}
-    result = _result("label", "labels", value)
-    if span.score is not None:
-        result["score"] = span.score
-    if span.slice is not None:
-        result["meta"] = {"slice": span.slice}
-    return result
-
-
 def _check(document: Document, format: str) -> None:
     where = f"document {document.id!r:.80}"
-    for kind in ("spans", "labels", "target"):
+    for kind in _KINDS:
         if getattr(document, kind) is not None and kind not in _HAS_PLACE[format]:
             raise DataError(f"{where}: {format} has no place for {kind}; write jsonl or label_studio")
     for span in document.spans or ():
