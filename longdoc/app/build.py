@@ -140,6 +140,8 @@ def build(config: dict[str, Any]) -> Run:
     teacher = None if config["teacher"] is None else load_teacher(config["teacher"], windower)
     if teacher is None and distill != DistillConfig():
         raise ConfigError("distill: needs a teacher, got teacher=null; set teacher to a run folder or a checkpoint")
+    if teacher is not None:
+        teacher.max_tokens_per_forward = model.max_tokens_per_forward
     splits = data.splits(READ_TASKS[task])
     taken = cut_encoder(teacher, distill) if teacher is not None and distill.student_layers is not None else None
     encoder, tokenizer = model.encoder(splits["train"].column("text"), make(config["attention"]), windower, taken)

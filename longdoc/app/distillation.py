@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import lightning as L
 import torch
@@ -11,14 +11,17 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoModelForTokenClassification
 
+from longdoc.app.model import check_windows
 from longdoc.app.report import evaluate
 from longdoc.callbacks import ResultCollector, Throughput
+from longdoc.callbacks.documents import DocumentCallback
+from longdoc.callbacks.monitor import Monitor
 from longdoc.errors import ConfigError
 from longdoc.models.distillation import DistillConfig, map_layers, separate_layers, take_layers_
 from longdoc.models.encoder import Encoder, load_encoder
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.results import DocumentResult
-from longdoc.text.tags import TagScheme
+from longdoc.text.tags import Scheme, TagScheme
 from longdoc.text.tokens import WordTokenizer
 from longdoc.text.windows import Windower
 from longdoc.training.checkpoint import load
@@ -50,14 +53,20 @@ def _hub_tagger(name: str, windower: Windower) -> NERModule:
             f"folder or hub name ({error})"
         ) from error
     head = getattr(model, "classifier", None)
-    if not isinstance(head, torch.nn.Linear):
-        raise ConfigError(f"teacher={name!r}: expected a tagger with one linear layer, got {type(head).__name__}")
+    parts = sorted({parameter.split(".")[0] for parameter, _ in model.named_parameters()} - {model.base_model_prefix})
+    if not isinstance(head, torch.nn.Linear) or head.bias is None or parts != ["classifier"]:
+        raise ConfigError(
+            f"teacher={name!r}: expected a tagger with one linear layer 'classifier', got {type(model).__name__} with "
+            f"{', '.join(parts)}; train a teacher with longdoc, by model.name={name}"
+        )
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
     labels = tuple(sorted({tag.split("-", 1)[1] for tag in names if "-" in tag}))
-    schemes = [s for s in (TagScheme(labels, "IOB2"), TagScheme(labels, "BIOES")) if sorted(s.tags) == sorted(names)]
+    schemes = [TagScheme(labels, scheme) for scheme in get_args(Scheme)] if labels else []
+    schemes = [scheme for scheme in schemes if sorted(scheme.tags) == sorted(names)]
     if not schemes:
         raise ConfigError(f"teacher={name!r}: expected the tags of IOB2 or BIOES, got {', '.join(names)}")
     encoder, tokenizer = load_encoder(name)
+    check_windows(windower, encoder, tokenizer)
     encoder.model.load_state_dict(model.base_model.state_dict(), strict=False)
     module = NERModule(encoder, Preprocessor(tokenizer, windower, schemes[0]))
     order = [names.index(tag) for tag in schemes[0].tags]
@@ -101,7 +110,14 @@ def compare_with_teacher(
     said = list(collector.results)
     student = _row(fitted.student, trainer, datamodule, said)
     by_teacher = datamodule.encoded_by(fitted.teacher.preprocessor)
-    trainer.test(fitted.teacher, datamodule=by_teacher, verbose=False)
+    told: Any = trainer  # whose callbacks and loggers are for the student: its predictions, its examples, its scores
+    callbacks, loggers = told.callbacks, told.loggers
+    told.callbacks = [c for c in callbacks if c is collector or not isinstance(c, (DocumentCallback, Monitor))]
+    told.loggers = []
+    try:
+        trainer.test(fitted.teacher, datamodule=by_teacher, verbose=False)
+    finally:
+        told.callbacks, told.loggers = callbacks, loggers
     teacher = _row(fitted.teacher, trainer, datamodule, collector.results)
     return {"student": student, "teacher": teacher, "agreement": agreement(said, collector.results)}
 
@@ -136,7 +152,8 @@ def agreement(student: Sequence[Any], teacher: Sequence[Any]) -> float:
         total = sum(map(len, ours)) + sum(map(len, theirs))
         return 2 * common / total if total else 1.0
     if isinstance(pairs[0][0].predicted, float):
-        return float(torch.corrcoef(torch.tensor([[one.predicted, other.predicted] for one, other in pairs]).T)[0, 1])
+        ours, theirs = torch.tensor([[one.predicted, other.predicted] for one, other in pairs], dtype=torch.double).T
+        return float(torch.cosine_similarity(ours - ours.mean(), theirs - theirs.mean(), dim=0))  # 0 of a constant
     return sum(set(one.predicted) == set(other.predicted) for one, other in pairs) / len(pairs)
 
 

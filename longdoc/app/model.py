@@ -99,6 +99,11 @@ class ModelSettings:
     ) -> tuple[Encoder, WordTokenizer]:
         """Load the pretrained encoder, build one and train its tokenizer, or take one; put the attention under it."""
         if taken is not None:
+            if self.name is not None:
+                raise ConfigError(
+                    f"model.name={self.name!r}: distill.student_layers cuts the student out of the teacher; set one of "
+                    "the two to null"
+                )
             encoder, tokenizer = taken
             of_teacher = getattr(encoder.model.config, "longdoc", None) or {}
             attention = replace(attention, alibi=attention.alibi or of_teacher.get("alibi", False))

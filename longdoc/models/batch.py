@@ -29,6 +29,7 @@ class Batch:
         num_labelled: Labelled items that share one optimiser step with this batch, over all ranks and accumulated
             batches; the loss is divided by it. None for those of this batch alone.
         num_shares: Batches whose gradients are averaged into that step; the loss is multiplied by it.
+        num_step_tokens: Tokens that share it.
         document_ids: Documents the windows come from.
         item_place: Document of each item, counted in ``document_ids``, and its word. *Shape:* (N, 2).
     """
@@ -41,6 +42,7 @@ class Batch:
     item_tags: Tensor
     num_labelled: int | None = None
     num_shares: int = 1
+    num_step_tokens: int | None = None
     document_ids: tuple[str, ...] = ()
     item_place: Tensor | None = None
 

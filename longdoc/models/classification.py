@@ -30,7 +30,11 @@ def pool_windows(hidden_TD: Tensor, bounds: Tensor, pool: WindowPool = "first") 
 
 
 def encode_windows(
-    encoder: Encoder, batch: Batch, pool: WindowPool = "first", max_tokens_per_forward: int | None = None
+    encoder: Encoder,
+    batch: Batch,
+    pool: WindowPool = "first",
+    max_tokens_per_forward: int | None = None,
+    padded: bool | None = None,
 ) -> Tensor:
     """Encode windows in groups, so that memory depends on the group and not on the documents.
 
@@ -43,6 +47,7 @@ def encode_windows(
         pool: See ``pool_windows``.
         max_tokens_per_forward: Budget of a group, padding included; a longer window is a group of its own. None for no
             limit.
+        padded: Whether padding counts in a group; None for what the encoder does.
 
     Returns:
         Window vectors, in the order of the batch. *Shape:* (W, D).
@@ -53,7 +58,7 @@ def encode_windows(
 
     if batch.num_windows == 0:
         return torch.zeros(0, encoder.width, device=batch.input_ids.device)
-    groups = _groups(batch.lengths.tolist(), max_tokens_per_forward, padded=not encoder.packed)
+    groups = _groups(batch.lengths.tolist(), max_tokens_per_forward, not encoder.packed if padded is None else padded)
     if len(groups) == 1:
         return encode(batch.input_ids, batch)
     parts = [batch.windows(start, stop) for start, stop in groups]

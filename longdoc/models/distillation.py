@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from longdoc.attention.pattern import Pattern
-from longdoc.errors import ConfigError, check_choice
+from longdoc.errors import ConfigError, check_choice, check_integer
 from longdoc.models.encoder import Encoder
 from longdoc.models.hf_layers import encoder_layers
 from longdoc.models.hf_probes import encoder_input, watch_projections
@@ -80,6 +80,11 @@ class DistillConfig:
             raise ConfigError(f"distill.temperature={self.temperature}: expected above 0")
         check_choice("distill.hidden_distance", self.hidden_distance, ("mse", "cosine"))
         check_choice("distill.attention_distance", self.attention_distance, ("kl", "mse"))
+        if not isinstance(self.mapping, (list, tuple)):
+            check_choice("distill.mapping", self.mapping, get_args(get_args(Mapping)[0]))
+        for name in ("relation_heads", "student_layers"):
+            if getattr(self, name) is not None:
+                check_integer(f"distill.{name}", getattr(self, name), 1)
         if self.student_layers is not None and not isinstance(self.mapping, str):
             raise ConfigError(
                 f"distill.student_layers={self.student_layers} takes the layers that distill.mapping names; expected "
@@ -227,26 +232,23 @@ class Inside:
 
 @contextmanager
 def look_inside(encoder: Encoder, attention: bool) -> Iterator[Inside]:
-    """See the vectors behind each layer, and with ``attention`` its queries, keys and values, in the block."""
+    """See the vectors behind each layer, and with ``attention`` its queries, keys and values; to be read after it."""
     base: Any
     base, layers = separate_layers(encoder)
     seen = Inside([[] for _ in range(len(layers) + 1)], [[] for _ in layers])
-    pattern: list[Pattern] = []
+    patterns: list[Pattern] = []
 
     def begin(_: nn.Module, args: Any, kwargs: Any) -> None:
-        pattern[:] = [encoder_input(base, args, kwargs)[1]]
+        patterns.append(encoder_input(base, args, kwargs)[1])
 
     def before(_: nn.Module, args: Any, kwargs: Any) -> None:
-        seen.states[0].append(_flat(args[0] if args else kwargs["hidden_states"], pattern[0]))
+        seen.states[0].append(args[0] if args else kwargs["hidden_states"])
 
     def behind(state: int, output: Any) -> None:
-        seen.states[state].append(_flat(output if isinstance(output, Tensor) else output[0], pattern[0]))
+        seen.states[state].append(output if isinstance(output, Tensor) else output[0])
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor, of: Pattern, scale: float | None) -> None:
-        flat = [x.transpose(0, 1).flatten(1, 2) for x in (q, k, v)]
-        if of.slots is not None:
-            flat = [x.index_select(1, of.slots.to(x.device)) for x in flat]
-        seen.passes[layer].append(LayerPass(of, scale, *flat))
+        seen.passes[layer].append(LayerPass(of, scale, q, k, v))
 
     hooks = [base.register_forward_pre_hook(begin, with_kwargs=True)]
     hooks.append(layers[0].register_forward_pre_hook(before, with_kwargs=True))
@@ -261,10 +263,17 @@ def look_inside(encoder: Encoder, attention: bool) -> Iterator[Inside]:
     finally:
         for hook in hooks:
             hook.remove()
+    # Not in the hooks: activations that are computed again in the backward pass must be the same ones, and no more.
+    seen.states = [[_flat(x, p) for x, p in zip(state, patterns, strict=True)] for state in seen.states]
+    for layer_pass in (layer_pass for of_layer in seen.passes for layer_pass in of_layer):
+        for name in ("q", "k", "v"):
+            x_BTHE = getattr(layer_pass, name).transpose(1, 2)
+            setattr(layer_pass, name, _flat(x_BTHE, layer_pass.pattern).transpose(0, 1))
 
 
-def _flat(x_BLD: Tensor, pattern: Pattern) -> Tensor:
-    x = x_BLD.flatten(0, 1)
+def _flat(x_BL: Tensor, pattern: Pattern) -> Tensor:
+    """The real tokens of padded rows, one after the other. *Shape:* (B, L, ...) to (T, ...)."""
+    x = x_BL.flatten(0, 1)
     return x if pattern.slots is None else x[pattern.slots.to(x.device)]
 
 
@@ -332,8 +341,6 @@ def _without_bias(pattern: Pattern) -> Pattern:
 
 
 def _pairs(student: Sequence[LayerPass], teacher: Sequence[LayerPass]) -> Iterator[tuple[LayerPass, LayerPass]]:
-    if len(student) != len(teacher):
-        raise ConfigError("distill: one side packs its windows and the other pads them; set attention.packed=never")
     for ours, theirs in zip(student, teacher, strict=True):
         _check_patterns(ours.pattern, theirs.pattern)
         yield ours, theirs
@@ -366,7 +373,8 @@ def _map_loss(student: LayerPass, teacher: LayerPass, distance: str, average_hea
 def _block_loss(
     student: LayerPass, teacher: LayerPass, rows: Tensor, keys: Tensor, seen: Tensor, distance: str, average: bool
 ) -> Tensor:
-    ours, theirs = (_log_weights(side, rows, keys, seen) for side in (student, teacher))
+    with torch.autocast(student.q.device.type, enabled=False):
+        ours, theirs = (_log_weights(side, rows, keys, seen) for side in (student, teacher))
     if average:
         ours, theirs = (x.logsumexp(0, keepdim=True) - math.log(len(x)) for x in (ours, theirs))
     if distance == "mse":

@@ -127,7 +127,7 @@ def set_attention(encoder: Encoder, attention: AttentionConfig, max_tokens: int 
             f"windows.size_tokens={max_tokens}"
         )
     if attention.is_plain:
-        if attention.packed == "never":
+        if attention.packed == "never" and not hasattr(encoder.model.config, "longdoc"):
             return
         try:
             require_replaceable(encoder.model)

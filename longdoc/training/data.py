@@ -60,6 +60,7 @@ class DocumentBatch(list[EncodedDocument]):
 
     num_labelled: int | None = None
     num_shares: int = 1
+    num_step_tokens: int | None = None
 
     def to(self, device: torch.device) -> "DocumentBatch":  # noqa: ARG002
         """Stay: Lightning moves batches, and would make a plain list of this one."""

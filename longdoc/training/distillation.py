@@ -30,6 +30,8 @@ from longdoc.models.distillation import (
     separate_layers,
 )
 from longdoc.models.encoder import encoder_state, input_limit
+from longdoc.models.hf_probes import evaluation
+from longdoc.text.classes import ClassScheme
 from longdoc.text.preprocess import EncodedDocument
 from longdoc.text.windows import Windows
 from longdoc.training.classification import DocumentClassificationModule
@@ -60,9 +62,13 @@ class DistillationModule(L.LightningModule):
 
     def __init__(self, student: DocumentModule, teacher: DocumentModule, config: DistillConfig | None = None) -> None:
         super().__init__()
+        if student.optimizer is None:
+            raise ConfigError("DistillationModule: expected a student with optimizer=OptimizerConfig(...), got None")
         self.student = student
         self.config = config or DistillConfig()
         self._outside = [teacher.eval().requires_grad_(False)]
+        # What becomes of gold is for the student to say, on the teacher's side as well.
+        teacher.preprocessor = replace(teacher.preprocessor, overlapping=student.preprocessor.overlapping)
         self._column = _columns(student, teacher)
         self.same_tokens = _tokenizer_digest(student) == _tokenizer_digest(teacher)
         self.layers: list[int] = []
@@ -70,6 +76,7 @@ class DistillationModule(L.LightningModule):
         if self.config.looks_inside:
             self._prepare_inside()
         self._answers: np.ndarray | None = None
+        self._answers_key = ""
         self._first: np.ndarray = np.zeros(1, dtype=np.int64)
         self._row: dict[str, int] = {}
 
@@ -119,13 +126,14 @@ class DistillationModule(L.LightningModule):
             terms["answers"] = self._answer_term(logits, batch)
         if ours is not None:
             terms |= self._inside_terms(ours, batch)
-        loss = torch.stack([getattr(config, name) * term for name, term in terms.items()]).sum()
+        weighted = [getattr(config, name) * term for name, term in terms.items()]
+        loss = torch.stack([0 * logits.float().sum(), *weighted]).sum()  # the head has a gradient, whatever is learned
         self.log_dict({f"train/{name}": term for name, term in terms.items()}, batch_size=1)
         self.log("train/loss", loss, prog_bar=True, batch_size=1)
         return loss
 
     def _answer_term(self, logits_NK: Tensor, batch: Any) -> Tensor:
-        """Mean over what is labelled in the optimiser step, as the loss on the gold is."""
+        """Mean over what is labelled in the optimiser step, as of the gold; what the teacher did not read adds 0."""
         if isinstance(batch, Batch):
             assert batch.item_place is not None
             place = batch.item_place.cpu().numpy()
@@ -133,28 +141,35 @@ class DistillationModule(L.LightningModule):
             rows = first[place[:, 0]] + place[:, 1]
             counted = (batch.item_tags != -100).float()
         else:
-            assert isinstance(self.student, DocumentClassificationModule)
-            scheme = self.student.scheme
+            scheme = self._scheme(self.student)
             rows = np.array([self._row[encoded.document.id] for encoded in batch])
             gold = [scheme.encode(scheme.gold(encoded.document)) is not None for encoded in batch]
             counted = torch.tensor(gold, dtype=torch.float32, device=logits_NK.device)
         assert self._answers is not None
-        teacher_NK = torch.from_numpy(np.asarray(self._answers[rows], dtype=np.float32)).to(logits_NK.device)
-        each = answer_loss(logits_NK, teacher_NK, self.config.temperature, self._task)
+        answers = self._answers[rows][:, self._column].astype(np.float32)
+        if self._task == "regression":
+            scheme, theirs = self._scheme(self.student), self._scheme(self.teacher)
+            answers = (answers * theirs.target_std + theirs.target_mean - scheme.target_mean) / scheme.target_std
+        teacher_NK = torch.from_numpy(answers).to(logits_NK.device)
+        counted = counted * ~teacher_NK[:, 0].isnan()
+        each = answer_loss(logits_NK, teacher_NK.nan_to_num(), self.config.temperature, self._task)
         num_labelled = getattr(batch, "num_labelled", None)
         divisor = counted.sum().clamp(min=1) if num_labelled is None else max(num_labelled, 1)
         return (each * counted).sum() / divisor * getattr(batch, "num_shares", 1)
 
     def _inside_terms(self, ours: Inside, batch: Any) -> dict[str, Tensor]:
+        """Means over the tokens of the optimiser step."""
         config, teacher = self.config, self.teacher
         windows = batch if isinstance(batch, Batch) else collate_documents(batch, self.student.preprocessor.tokenizer)
+        if windows.num_windows == 0:
+            return {}
         windows = windows.to(self.device)
         read = windows if self.same_tokens else self._as_teacher(windows).to(self.device)
         limit = None if isinstance(batch, Batch) else self.student.max_tokens_per_forward
         with torch.no_grad(), look_inside(teacher.encoder, bool(config.attention or config.relations)) as theirs:
-            encode_windows(teacher.encoder, read, "first", limit)
+            encode_windows(teacher.encoder, read, "first", limit, padded=not self.student.encoder.packed)
         terms = {}
-        if config.hidden:
+        if config.hidden and read.num_windows:
             pairs = []
             for state, target in enumerate([0, *(layer + 1 for layer in self.layers)]):
                 one, other = ours.hidden(state), theirs.hidden(target)
@@ -170,7 +185,9 @@ class DistillationModule(L.LightningModule):
         if config.relations:
             of_teacher = theirs.passes[-1 if config.relation_layer is None else config.relation_layer]
             terms["relations"] = relation_loss(ours.passes[-1], of_teacher, config.relation_heads)
-        return terms
+        of_step, num_shares = getattr(batch, "num_step_tokens", None), getattr(batch, "num_shares", 1)
+        share = 1.0 if of_step is None else len(windows.input_ids) / of_step * num_shares
+        return {name: share * term for name, term in terms.items()}
 
     def _as_teacher(self, windows: Batch) -> Batch:
         """The same words of the same windows, in the tokens of the teacher."""
@@ -183,37 +200,82 @@ class DistillationModule(L.LightningModule):
         for first, last in pairwise(edges):
             if first == last:
                 continue
-            (number, start_word), (_, end_word) = windows.item_place[[first, last - 1]].tolist()
+            place = windows.item_place[first:last].cpu().numpy()
+            number, words = int(place[0, 0]), place[:, 1]
             if number not in encoded:
                 encoded[number] = self._of_teacher[self._row[windows.document_ids[number]]]
             whole = encoded[number]
-            start = int(whole.first_token[start_word])
-            behind = np.flatnonzero(whole.token_word > end_word)
+            start = int(whole.first_token[words[0]])
+            behind = np.flatnonzero(whole.token_word > words[-1])
             end = int(behind[0]) if len(behind) else len(whole.token_ids)
-            length = end - start + teacher.preprocessor.tokenizer.num_special
+            # A blank goes with the word before it; a student that selects has no word of what it left out.
+            taken = start + np.flatnonzero(np.isin(np.maximum.accumulate(whole.token_word[start:end]), words))
+            first_token = np.full_like(whole.first_token, -1)
+            first_token[words] = np.searchsorted(taken, whole.first_token[words])
+            length = len(taken) + teacher.preprocessor.tokenizer.num_special
             if limit is not None and length > limit:
                 raise ConfigError(
                     f"distill.hidden: a window of the student has {length} tokens of the teacher, and {source} allows "
                     f"{limit}; set windows.size_tokens lower"
                 )
-            one, other = np.array([start]), np.array([end])
-            refs.append(WindowRef(replace(whole, windows=Windows(one, other, one, other, len(whole.token_ids))), 0))
+            one, other = np.array([0]), np.array([len(taken)])
+            cut = replace(
+                whole,
+                token_ids=whole.token_ids[taken],
+                token_word=whole.token_word[taken],
+                first_token=first_token,
+                windows=Windows(one, other, one, other, len(taken)),
+            )
+            refs.append(WindowRef(cut, 0))
         return collate(refs, teacher.preprocessor.tokenizer)
 
     def prepare_data(self) -> None:
-        """Let one process write the teacher's answers for all."""
+        """Refuse at once what training would refuse later; let one process write the teacher's answers for all."""
+        if self.trainer.state.fn != "fit":
+            return
+        self._read_data()
+        if self.config.looks_inside:
+            self._try_windows()
         if self.config.answers and self.config.cache:
             self._load_answers()
+
+    def _read_data(self) -> None:
+        self._row = {name: i for i, name in enumerate(self._data.encoded("train").documents.column("id"))}
+        if self.config.hidden and not self.same_tokens:
+            whole = replace(self.teacher.preprocessor, selection=None, scorer=None)
+            self._of_teacher = self._data.encoded_by(whole).encoded("train")
+
+    def _try_windows(self) -> None:
+        """Go through the terms with the longest window, or through all windows where the teacher has its own tokens."""
+        encoded, tokenizer = self._data.encoded("train"), self.student.preprocessor.tokenizer
+        limit, source = input_limit(self.teacher.encoder.model)
+        if not self.same_tokens:
+            for document in encoded if limit is not None else ():
+                self._as_teacher(collate([WindowRef(document, w) for w in range(len(document.windows))], tokenizer))
+            return
+        lengths = [of_one.max(initial=0) for of_one in encoded.window_lengths()]
+        if not any(lengths):
+            return
+        document = encoded[int(np.argmax(lengths))]
+        windows = document.windows
+        batch = collate([WindowRef(document, int(np.argmax(windows.end - windows.start)))], tokenizer).to(self.device)
+        if limit is not None and len(batch.input_ids) > limit:
+            raise ConfigError(
+                f"teacher: the longest window has {len(batch.input_ids)} tokens, and {source} allows {limit}; set "
+                f"windows.size_tokens={limit} or less"
+            )
+        self.teacher.to(self.device)
+        with evaluation(self):
+            with look_inside(self.student.encoder, bool(self.config.attention or self.config.relations)) as ours:
+                self.student.encoder(batch)
+            self._inside_terms(ours, batch)
 
     def setup(self, stage: str) -> None:
         """Have the teacher ready, and its answers."""
         note_dimensions(self)
         if stage != "fit":
             return
-        self._row = {name: i for i, name in enumerate(self._data.encoded("train").documents.column("id"))}
-        if self.config.hidden and not self.same_tokens:
-            whole = replace(self.teacher.preprocessor, selection=None, scorer=None)
-            self._of_teacher = self._data.encoded_by(whole).encoded("train")
+        self._read_data()
         if self.config.answers:
             self._load_answers()
 
@@ -232,23 +294,35 @@ class DistillationModule(L.LightningModule):
     def _task(self) -> Any:
         return self.student.scheme.task if isinstance(self.student, DocumentClassificationModule) else "single_label"
 
+    @staticmethod
+    def _scheme(side: DocumentModule) -> ClassScheme:
+        assert isinstance(side, DocumentClassificationModule)
+        return side.scheme
+
     def _load_answers(self) -> None:
-        if self._answers is not None:
-            return
         data = self._data.encoded_by(self.teacher.preprocessor)
         encoded = data.encoded("train")
-        path = data.cache_dir / f"answers-{content_digest([self.teacher_key, encoded.key])}.npy"
+        key = content_digest([self.teacher_key, encoded.key])
+        if key == self._answers_key:
+            return
+        self._answers_key, path = key, data.cache_dir / f"answers-{key}.npy"
         counts = [len(e.words) if isinstance(self.teacher, NERModule) else 1 for e in encoded]
         self._first = np.cumsum([0, *counts])
         if self.config.cache and path.is_file():
             self._answers = np.load(path, mmap_mode="r")
             return
         log.info("the teacher answers for %s training documents, once", len(encoded))
+        self.teacher.to(self.trainer.strategy.root_device)
         lengths = np.array([self.teacher.num_encoder_tokens(e) for e in encoded])
         answers = np.zeros((self._first[-1], len(self._column)), dtype=np.float16)
         for rows in fill_batches(range(len(encoded)), lengths, data.max_tokens_per_eval_batch):
-            for row, probs in zip(rows, self.teacher.answers([encoded[i] for i in rows]), strict=True):
-                answers[self._first[row] : self._first[row + 1]] = self._as_logits(probs[:, self._column])
+            documents = [encoded[i] for i in rows]
+            for row, document, probs in zip(rows, documents, self.teacher.answers(documents), strict=True):
+                said = self._as_logits(probs)
+                if isinstance(self.teacher, NERModule):
+                    first_token = document.first_token
+                    said[(first_token < 0) | (first_token >= document.windows.num_covered)] = np.nan
+                answers[self._first[row] : self._first[row + 1]] = said
         self._answers = answers
         if self.config.cache:
             beside = path.with_suffix(f".{os.getpid()}.tmp")

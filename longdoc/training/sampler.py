@@ -118,7 +118,7 @@ class TrainLoader(DataLoader):
 
     Args:
         dataset: An index is a list of units, the item is their batch. With an array ``num_labelled``, the labelled
-            items of each unit, batches are told how many they share an optimiser step with.
+            items of each unit, batches are told how many of them, and of tokens, share an optimiser step.
         sampler: Chooses the units.
         num_workers: Processes that build batches; 0 builds them in the training process.
         accumulate: Batches of each rank that make one optimiser step.
@@ -142,19 +142,20 @@ class TrainLoader(DataLoader):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # Lightning takes any iterator
         """Lazily, so that workers start when the epoch is known."""
         self._position = self.order.start
-        shared = self._num_labelled(self.order.plan())
+        per_unit = getattr(self.dataset, "num_labelled", None)
+        if per_unit is not None:
+            labelled, tokens = self._of_steps(per_unit), self._of_steps(self.order.lengths)
         for batch in super().__iter__():
-            if shared is not None:
-                batch.num_labelled = int(shared[self._position // self.accumulate])
+            if per_unit is not None:
+                step = self._position // self.accumulate
+                batch.num_labelled, batch.num_step_tokens = int(labelled[step]), int(tokens[step])
                 batch.num_shares = self.order.num_ranks * self.accumulate
             self._position += 1
             yield batch
 
-    def _num_labelled(self, plan: list[list[int]]) -> np.ndarray | None:
-        """Labelled items of each optimiser step of the epoch, over all ranks."""
-        per_unit = getattr(self.dataset, "num_labelled", None)
-        if per_unit is None:
-            return None
+    def _of_steps(self, per_unit: np.ndarray) -> np.ndarray:
+        """What the units of each optimiser step of the epoch have together, over all ranks."""
+        plan = self.order.plan()
         per_batch = np.array([per_unit[batch].sum() for batch in plan])
         return np.add.reduceat(per_batch, range(0, len(plan), self.order.num_ranks * self.accumulate))
 

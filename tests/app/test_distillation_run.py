@@ -1,5 +1,6 @@
 """Distillation by configuration: teachers, students that are cut out of them, and what is told at the end."""
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from longdoc.errors import ConfigError
 from longdoc.text.documents import Span
 from longdoc.text.results import ClassificationResult, DocumentResult
 from longdoc.text.windows import Windower
+from longdoc.training.distillation import DistillationModule
 from tests.app.conftest import SMALL
 
 CUT = ("distill.student_layers=1", "distill.hidden=0.1")
@@ -44,7 +46,16 @@ def test_a_student_is_cut_taught_and_compared(
     assert found["student"]["num_parameters"] == found["teacher"]["num_parameters"]
     assert found["agreement"] > 0.8
     assert found["teacher"]["tokens_per_second"] > 0
-    student, text = longdoc.load(tmp_path / "out"), "Ada met the court in Oslo. Ben met the court in Rome."
+    own = longdoc.load(tmp_path / "out")
+    first = json.loads((corpus / "test.jsonl").read_text().splitlines()[0])
+    said = map(json.loads, (tmp_path / "out" / "predictions.jsonl").read_text().splitlines())
+    (written,) = (row["spans"] for row in said if row["id"] == first["id"])
+    scores = [span.score for span in own.predict(first["text"]).predicted]
+    assert [span["score"] for span in written] == pytest.approx(scores, abs=1e-4)
+    logged = (tmp_path / "out" / "logs" / "metrics.csv").read_text().splitlines()
+    assert logged[0].split(",").count("test/f1") == 1
+    assert sum(bool(row["test/f1"]) for row in csv.DictReader(logged)) == 1
+    student, text = own, "Ada met the court in Oslo. Ben met the court in Rome."
     assert [text[s.start : s.end] for s in student.predict(text).predicted] == ["Ada", "Oslo", "Ben", "Rome"]
 
 
@@ -58,13 +69,24 @@ def test_a_student_begins_with_the_weights_of_the_teacher(
         torch.testing.assert_close(value, teacher.state_dict()[name])
     assert all(p.requires_grad for p in parts.module.parameters())
     assert parts.module.encoder.training
+    assert parts.module.encoder.packed
+    config = composed(
+        *(f"data.path={corpus}", f"data.cache_dir={tmp_path}", *SMALL, *CUT, f"teacher={small_run}"),
+        *("attention.packed=never", "model.max_tokens_per_forward=64"),
+    )
+    parts = build(complete(config))
+    assert not parts.module.encoder.packed
+    assert isinstance(parts.fitted, DistillationModule)
+    assert parts.fitted.teacher.max_tokens_per_forward == 64
 
 
-def test_settings_without_a_teacher_are_refused(corpus: Path, composed: Callable[..., dict]) -> None:
+def test_settings_that_cannot_be_are_refused(small_run: Path, corpus: Path, composed: Callable[..., dict]) -> None:
     with pytest.raises(ConfigError, match="teacher=null"):
         build(complete(composed(f"data.path={corpus}", *SMALL, "distill.hidden=1")))
     with pytest.raises(ConfigError, match="teacher='nothing'"):
         build(complete(composed(f"data.path={corpus}", *SMALL, "teacher=nothing")))
+    with pytest.raises(ConfigError, match=r"model.name='else'.* set one of the two to null"):
+        build(complete(composed(f"data.path={corpus}", *SMALL, *CUT, f"teacher={small_run}", "model.name=else")))
 
 
 def test_a_tagger_of_hugging_face_teaches(tmp_path: Path, small_run: Path) -> None:
@@ -93,8 +115,19 @@ def test_a_tagger_of_hugging_face_teaches(tmp_path: Path, small_run: Path) -> No
     with torch.no_grad():
         expected = model(input_ids=torch.tensor([ids])).logits[0].softmax(-1)
     first = encoded.first_token + len(tokenizer.prefix_ids)
+    with pytest.raises(ConfigError, match=r"position table .* takes at most 512 tokens"):
+        load_teacher(str(tmp_path), Windower(513, 8))
     order = [names.index(tag) for tag in teacher.tags.tags]
     torch.testing.assert_close(torch.from_numpy(teacher.answers([encoded])[0]), expected[first][:, order])
+
+
+def test_taggers_with_more_than_one_layer_behind_the_encoder_are_refused(tmp_path: Path) -> None:
+    size = {"vocab_size": 90, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16, "pad_token_id": 1}
+    special = {"bos_token_id": 2, "eos_token_id": 2, "cls_token_id": 2, "sep_token_id": 2}
+    config = transformers.ModernBertConfig(num_hidden_layers=1, **size, **special)
+    transformers.ModernBertForTokenClassification(config).save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match="ModernBertForTokenClassification with classifier, head"):
+        load_teacher(str(tmp_path), Windower(32, 8))
 
 
 def test_golden_agreement() -> None:
@@ -109,3 +142,11 @@ def test_golden_agreement() -> None:
 
     ours = [classified("a", "x"), classified("b", "x")]
     assert agreement(ours, [classified("b", "y"), classified("a", "x")]) == 0.5
+
+    def told(*numbers: float) -> list[ClassificationResult]:
+        return [
+            ClassificationResult(str(i), "a text", None, number, {}, (), False, 2) for i, number in enumerate(numbers)
+        ]
+
+    assert agreement(told(1e6, 1e6 + 1, 1e6 + 2), told(3.0, 5.0, 4.0)) == pytest.approx(0.5)
+    assert agreement(told(1.0, 1.0), told(1.0, 2.0)) == 0.0

@@ -99,6 +99,10 @@ def test_a_deeper_student_needs_a_list():
         {"hidden_distance": "l1"},
         {"attention_distance": "l1"},
         {"student_layers": 2, "mapping": [0, 1]},
+        {"student_layers": 0},
+        {"relation_heads": 0},
+        {"mapping": "middle"},
+        {"mapping": 3},
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings):

@@ -13,12 +13,15 @@ from torch.distributed.fsdp import FullyShardedDataParallel
 from longdoc.callbacks import PredictionWriter, ResultCollector, StepGuard
 from longdoc.callbacks.last import last_checkpoints
 from longdoc.models.batch import Batch
+from longdoc.models.distillation import DistillConfig
+from longdoc.training.distillation import DistillationModule
 from longdoc.training.metrics import SpanF1
 from longdoc.training.ner import NERModule
 from longdoc.training.optim import layerwise_groups
 from tests.reliability import launch, parts
 from tests.reliability.launch import Processes
 from tests.reliability.parts import largest_difference
+from tests.training import little
 
 
 def evaluate(folder: Path, cache: Path, num_ranks: int, sizes: tuple[int, ...]) -> None:
@@ -84,6 +87,25 @@ def test_two_processes_train_as_one_with_twice_the_batch(tmp_path: Path) -> None
     assert difference <= 1e-6
     assert largest_difference(launch.weights(tmp_path / "two"), launch.weights(tmp_path / "two", 1)) == 0.0
     assert largest_difference(launch.weights(tmp_path / "one"), launch.weights(tmp_path / "other")) > 1e-4
+
+
+def fit_student(folder: Path, cache: Path, num_ranks: int, accumulate: int) -> None:
+    """Train with all terms of distillation."""
+    config = DistillConfig(hidden=1.0, attention=1.0, relations=1.0)
+    student, data = DistillationModule(parts.module(dropout=0.0), little.module(), config), parts.data(cache)
+    runner = parts.trainer(folder, [], accumulate, max_epochs=1, **launch.settings_of(num_ranks))
+    runner.fit(student, data)
+    torch.save(student.state_dict(), folder / f"weights-{runner.global_rank}.pt")
+
+
+def test_two_processes_teach_as_one_with_twice_the_batch(tmp_path: Path) -> None:
+    for name, num_ranks, accumulate in (("one", 1, 4), ("two", 2, 2)):
+        (tmp_path / name).mkdir()
+        run = Processes(fit_student, num_ranks, tmp_path / name, tmp_path / name, num_ranks, accumulate)
+        assert run.codes() == [0] * num_ranks
+    assert len(list((tmp_path / "two" / "cache").glob("answers-*"))) == 1
+    assert largest_difference(launch.weights(tmp_path / "one"), launch.weights(tmp_path / "two")) <= 1e-6
+    assert largest_difference(launch.weights(tmp_path / "two"), launch.weights(tmp_path / "two", 1)) == 0.0
 
 
 def test_loss_is_the_mean_over_all_labelled_words(tmp_path: Path) -> None:

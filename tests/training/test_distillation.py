@@ -8,13 +8,16 @@ import torch
 
 from longdoc.errors import ConfigError
 from longdoc.models.batch import WindowRef, collate
-from longdoc.models.distillation import DistillConfig
+from longdoc.models.distillation import DistillConfig, answer_loss
 from longdoc.models.encoder import AttentionConfig, set_attention
 from longdoc.models.scratch import scratch_encoder, train_tokenizer
+from longdoc.text.documents import Document, Span
 from longdoc.text.preprocess import Preprocessor
+from longdoc.text.selection import Selection
 from longdoc.text.tags import TagScheme
 from longdoc.text.windows import Windower
 from longdoc.training.checkpoint import load
+from longdoc.training.data import DocumentBatch, DocumentDataModule
 from longdoc.training.distillation import DistillationModule
 from longdoc.training.ner import NERModule
 from longdoc.training.optim import OptimizerConfig
@@ -204,3 +207,190 @@ def test_classifiers_learn_from_answers_and_vectors(task, tmp_path):
     assert trainer.callback_metrics["dev/score"] >= teacher_score - 0.25
     assert module._answers is not None
     assert module._answers.shape == (30, len(student.labels))
+
+
+def ready(student, teacher, config, data, folder) -> DistillationModule:
+    """A module that has its teacher's answers and logs nowhere."""
+    module = DistillationModule(student, teacher, replace(config, cache=False))
+    little.trainer(folder, epochs=0).fit(module, data)
+    module.log = module.log_dict = lambda *_, **__: None
+    return module
+
+
+def gradients(module: DistillationModule, batch) -> dict[str, torch.Tensor]:
+    module.zero_grad()
+    module.training_step(batch, 0).backward()
+    return {name: p.grad.clone() for name, p in module.named_parameters()}
+
+
+def test_activations_that_are_computed_again_give_the_same_gradients(taught, tmp_path):
+    student, data = ner(32, 2), little.data(tmp_path)
+    module = ready(student, taught, ALL, data, tmp_path).train()
+    encoded = data.encoded("train")[0]
+    refs = [WindowRef(encoded, w) for w in (0, len(encoded.windows) - 1)]
+    batch = collate(refs, student.preprocessor.tokenizer)
+    assert batch.lengths[0] > batch.lengths[1]
+    expected = gradients(module, batch)
+    model = student.encoder.model
+    enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
+    enable({"use_reentrant": False})
+    torch.testing.assert_close(gradients(module, batch), expected)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_document_in_several_passes_gives_the_same_gradients(packed, tmp_path):
+    found = []
+    for budget in (8192, 70):
+        student, teacher = module_of("single_label", max_tokens_per_forward=budget), module_of("single_label")
+        if packed:
+            set_attention(student.encoder, AttentionConfig(), 32)
+        data = data_of(student, tmp_path)
+        module = ready(student, teacher, ALL, data, tmp_path).train()
+        batch = DocumentBatch(data.encoded("train")[i] for i in range(3))
+        found.append(gradients(module, batch))
+    torch.testing.assert_close(found[0], found[1])
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_half_precision_gives_nearly_the_same(kind, taught, tmp_path):
+    data = little.data(tmp_path)
+    module = ready(ner(32, 2), taught, ALL, data, tmp_path)
+    batch = next(iter(data.train_dataloader()))
+    with torch.autocast("cpu", kind):
+        found = module.training_step(batch, 0)
+    assert found.item() == pytest.approx(module.training_step(batch, 0).item(), rel=0.01)
+
+
+def test_a_student_that_selects_is_aligned_with_a_teacher_that_does_not(taught, tmp_path):
+    student = ner(32, 2, vocab_size=120)
+    selection = Selection("random", budget_tokens=60, splitter="line")
+    student.preprocessor = replace(student.preprocessor, selection=selection)
+    data = little.data(tmp_path).encoded_by(student.preprocessor)
+    module = ready(student, taught, DistillConfig(hidden=1.0), data, tmp_path)
+    chosen = data.encoded("train")[0]
+    words = np.flatnonzero(chosen.first_token >= 0)
+    assert (np.diff(words) > 1).any()
+    batch = collate([WindowRef(chosen, w) for w in range(len(chosen.windows))], student.preprocessor.tokenizer)
+    read = module._as_teacher(batch)
+    assert torch.equal(read.item_place, batch.item_place)
+    whole = taught.preprocessor(chosen.document)
+    expected = torch.from_numpy(whole.token_ids[whole.first_token[read.item_place[:, 1]]].astype(np.int64))
+    assert torch.equal(read.input_ids[read.item_token], expected)
+    assert module.training_step(batch, 0).isfinite()
+
+
+def test_what_the_teacher_did_not_read_teaches_nothing(tmp_path):
+    teacher, data = ner(48, 2), little.data(tmp_path)
+    teacher.preprocessor = replace(teacher.preprocessor, windower=Windower(32, 0, mode="truncate"))
+    module = ready(ner(32, 1), teacher, DistillConfig(gold=0.0), data, tmp_path)
+    encoded = data.encoded("train")[0]
+    refs = [WindowRef(encoded, w) for w in range(len(encoded.windows))]
+    first, last = (collate([refs[i]], module.student.preprocessor.tokenizer) for i in (0, -1))
+    assert module.training_step(last, 0) == 0
+    assert gradients(module, last)["student.head.linear.weight"].abs().sum() == 0
+    said = torch.from_numpy(teacher.answers([encoded])[0][: len(first.item_tags)]).log()
+    expected = answer_loss(module.student(first), said, 2.0).mean()
+    assert module.training_step(first, 0).item() == pytest.approx(expected.item(), rel=1e-2)
+
+
+def test_windows_without_the_beginning_of_a_word_and_documents_without_words(taught, tmp_path):
+    student = ner(32, 2, vocab_size=120, size=24)
+    train = [Document("a", "x" * 3000 + " Anna Berg", (Span(3001, 3010, "PER"),)), Document("b", "", ())]
+    splits = {"train": train, "dev": [little.document(1)]}
+    data = DocumentDataModule(splits, student.preprocessor, max_tokens_per_batch=30, cache_dir=tmp_path / "cache")
+    for gold in (0.0, 1.0):
+        trainer = little.trainer(tmp_path, epochs=1)
+        trainer.fit(DistillationModule(student, taught, DistillConfig(gold, gold, hidden=1.0, cache=False)), data)
+        assert all(p.isfinite().all() for p in student.parameters())
+    classifier = module_of("single_label")
+    module = ready(classifier, module_of("single_label"), ALL, data_of(classifier, tmp_path), tmp_path)
+    empty = classifier.preprocessor(Document("d0", "", labels=("theft",)))
+    assert module.training_step(DocumentBatch([empty]), 0).isfinite()
+
+
+def test_students_with_labels_in_other_orders_share_what_is_kept(taught, tmp_path):
+    encoded = little.data(tmp_path).encoded("train")[0]
+    for labels in (("ORG", "PER"), ("PER", "ORG")):
+        student = ner(32, 1, labels=labels)
+        data = little.data(tmp_path).encoded_by(student.preprocessor)
+        module = DistillationModule(student, taught, DistillConfig(gold=0.0))
+        little.trainer(tmp_path, epochs=0).fit(module, data)
+        module.log = module.log_dict = lambda *_, **__: None
+        batch = collate([WindowRef(encoded, 0)], student.preprocessor.tokenizer)
+        said = torch.from_numpy(taught.answers([encoded])[0][: len(batch.item_tags)]).log()
+        order = [taught.tags.tags.index(tag) for tag in student.tags.tags]
+        expected = answer_loss(student(batch), said[:, order], 2.0).mean()
+        assert module.training_step(batch, 0).item() == pytest.approx(expected.item(), rel=1e-2)
+    assert len(list((tmp_path / "cache").glob("answers-*.npy"))) == 1
+
+
+def test_a_module_is_fitted_again_to_other_documents(taught, tmp_path):
+    module = DistillationModule(ner(32, 1), taught, DistillConfig(cache=False))
+    data = little.data(tmp_path)
+    others = {"train": [little.document(i) for i in range(20, 40)], "dev": data.splits["dev"]}
+    for now in (data, DocumentDataModule(others, data.preprocessor, cache_dir=tmp_path / "cache")):
+        little.trainer(tmp_path, epochs=1).fit(module, now)
+        assert len(module._answers) == sum(len(e.words) for e in now.encoded("train"))
+
+
+def test_overlapping_gold_is_the_affair_of_the_student(taught, tmp_path):
+    student, document = ner(32, 1), little.document(3)
+    student.preprocessor = replace(student.preprocessor, overlapping="longest_first")
+    inner = replace(document.spans[0], end=document.spans[0].end - 2)
+    splits = {"train": [replace(document, spans=(*document.spans, inner))], "dev": [little.document(4)]}
+    data = DocumentDataModule(splits, student.preprocessor, cache_dir=tmp_path / "cache")
+    module = DistillationModule(student, taught, DistillConfig(cache=False))
+    little.trainer(tmp_path, epochs=1).fit(module, data)
+    assert module.teacher.preprocessor.overlapping == "longest_first"
+
+
+def test_numbers_of_a_teacher_are_taken_in_units_of_the_data(tmp_path):
+    student, teacher = module_of("regression"), module_of("regression")
+    teacher.scheme = replace(teacher.scheme, target_mean=5.0, target_std=3.0)
+    data = data_of(student, tmp_path)
+    module = ready(student, teacher, DistillConfig(gold=0.0), data, tmp_path)
+    batch = DocumentBatch([data.encoded("train")[0]])
+    told, own = teacher.answers(batch)[0].item() * 3.0 + 5.0, student.logits(batch).item()
+    expected = (own - (told - student.scheme.target_mean) / student.scheme.target_std) ** 2
+    assert module.training_step(batch, 0).item() == pytest.approx(expected, rel=1e-2)
+
+
+def test_accumulated_batches_give_the_terms_of_all_their_tokens(taught, tmp_path):
+    data = little.data(tmp_path)
+    module = ready(ner(32, 2), taught, replace(ALL, gold=0.0, answers=0.0), data, tmp_path)
+    encoded, tokenizer = data.encoded("train")[0], data.preprocessor.tokenizer
+    refs = [WindowRef(encoded, w) for w in range(len(encoded.windows))]
+    parts = [collate(refs[:1], tokenizer), collate(refs[1:], tokenizer)]
+    whole = collate(refs, tokenizer)
+    for part in parts:
+        part.num_step_tokens, part.num_shares = len(whole.input_ids), 2
+    mean = sum(module.training_step(part, 0) for part in parts) / 2
+    torch.testing.assert_close(mean, module.training_step(whole, 0))
+    batch = next(iter(data.train_dataloader()))
+    assert batch.num_step_tokens == len(batch.input_ids)
+
+
+def test_what_cannot_be_compared_is_refused_before_the_teacher_answers(taught, tmp_path):
+    def start(student, teacher, config=ALL) -> None:
+        module = DistillationModule(student, teacher, replace(config, cache=True))
+        try:
+            little.trainer(tmp_path, epochs=1).fit(module, little.data(tmp_path).encoded_by(student.preprocessor))
+        finally:
+            assert module._answers is None
+
+    narrow = ner(48, 2)
+    set_attention(narrow.encoder, AttentionConfig(left=4, right=4), 32)
+    with pytest.raises(ConfigError, match="see the same tokens"):
+        start(ner(32, 2), narrow)
+    with pytest.raises(ConfigError, match="average_heads=true"):
+        start(ner(32, 2, heads=4), taught)
+    with pytest.raises(ConfigError, match="relation_heads=5"):
+        start(ner(32, 2), taught, replace(ALL, relation_heads=5))
+    short = ner(48, 2)
+    short.encoder.model.config.max_position_embeddings = 20
+    with pytest.raises(ConfigError, match="longest window has 32 tokens, and max_position_embeddings allows 20"):
+        start(ner(32, 2), short)
+    with pytest.raises(ConfigError, match=r"windows\.size_tokens lower"):
+        start(ner(32, 2, vocab_size=120), short, DistillConfig(hidden=1.0))
+    with pytest.raises(ConfigError, match="with optimizer"):
+        DistillationModule(NERModule(narrow.encoder, narrow.preprocessor), taught)
