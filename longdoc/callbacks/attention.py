@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import lightning as L
@@ -39,13 +40,10 @@ class AttentionEntropy(ProbeMonitor):
         for layer, row in self.seen.items():
             for kind, floor, limit in (("collapsed", 0.002, 0.1), ("uniform", 1e-6, 0.05)):
                 missing = row if kind == "collapsed" else [1 - share for share in row]
-                keys = [f"{kind}/{layer}/{head}" for head in range(len(row))]
-                heads = [h for h, value in enumerate(missing) if self.has_sunk(keys[h], value, limit, floor)]
-                if heads:
-                    told = ", ".join(f"{h} ({row[h]:.2%})" for h in heads)
-                    self.alarm(
-                        [keys[h] for h in heads], f"layer {layer}: attention is {kind} in heads {told} of the entropy"
-                    )
+                sunk = self.sunk({f"{kind}/{layer}/{h}": value for h, value in enumerate(missing)}, limit, floor)
+                heads = [int(key.rpartition("/")[2]) for key in sunk]
+                told = ", ".join(f"{h} ({row[h]:.2%})" for h in heads)
+                self.alarm(sunk, f"layer {layer}: attention is {kind} in heads {told} of the entropy")
 
 
 class HeadSimilarity(ProbeMonitor):
@@ -66,28 +64,18 @@ class HeadSimilarity(ProbeMonitor):
         """Log the layers and name the pairs."""
         numbers = {}
         for layer, overlap in self.seen.items():
-            pairs = torch.triu_indices(len(overlap), len(overlap), 1)
-            values = overlap[pairs[0], pairs[1]].tolist()
-            numbers[f"attention/similarity/layer_{layer}"] = sum(values) / len(values)
-            same = []
-            for one, other, value in zip(*pairs.tolist(), values, strict=True):
-                if self.has_sunk(f"{layer}/{one}-{other}", 1 - value, 0.05, 1e-6):
-                    same.append(f"{one}-{other}")
-            if same:
-                self.alarm([f"same/{layer}/{pair}" for pair in same], f"layer {layer}: same heads {', '.join(same)}")
+            shares = {(a, b): float(overlap[a, b]) for a, b in combinations(range(len(overlap)), 2)}
+            numbers[f"attention/similarity/layer_{layer}"] = sum(shares.values()) / len(shares)
+            sunk = self.sunk({f"same/{layer}/{a}-{b}": 1 - value for (a, b), value in shares.items()}, 0.05, 1e-6)
+            pairs = ", ".join(key.rpartition("/")[2] for key in sunk)
+            self.alarm(sunk, f"layer {layer}: same heads {pairs}")
         self.note(trainer, numbers)
 
 
 def output_sizes(root: nn.Module, part: nn.Module, run: Callable[[], object]) -> dict[str, float]:
-    """Give the largest absolute value that each module puts out, in the order in which they end.
+    """Run a part of a module and give the largest absolute value that each module in it puts out.
 
-    Args:
-        root: Gives the names.
-        part: Whose modules are looked at, itself too.
-        run: Runs it.
-
-    Returns:
-        By the name of the module; not finite where its output is not.
+    They stand by their names in the root and in the order in which they end; not finite where an output is not.
     """
     names = {id(module): name for name, module in root.named_modules()}
     sizes: dict[str, Tensor] = {}
@@ -114,21 +102,11 @@ class ScoreRange(ProbeMonitor):
     The probe gives ``attention/score/layer_N``, the largest product of a query and a key times its factor, and
     ``activation/largest``. It warns where a product, before the factor, or an activation is larger than ``max_size``,
     as half precision (fp16) ends at 65,504. Where the loss of a step is not finite, the encoder is run again on what it
-    read in that step, to find the first module.
-
-    Args:
-        max_size: Largest value that raises no alarm.
-        every_n_steps: See ``ProbeMonitor``.
-        max_tokens: See ``ProbeMonitor``.
-        encoder: See ``ProbeMonitor``.
+    read in that step, to find the first module. All other settings are those of ``ProbeMonitor``.
     """
 
     def __init__(
-        self,
-        max_size: float = 32768.0,
-        every_n_steps: int = 100,
-        max_tokens: int = 1024,
-        encoder: str | None = None,
+        self, max_size: float = 32768.0, every_n_steps: int = 100, max_tokens: int = 1024, encoder: str | None = None
     ) -> None:
         super().__init__(every_n_steps, max_tokens, encoder)
         self.max_size = max_size
@@ -169,10 +147,8 @@ class ScoreRange(ProbeMonitor):
             with evaluation(base), trainer.precision_plugin.forward_context():
                 runs = [functools.partial(base, *args, **kwargs) for args, kwargs in inputs]
                 found = [_first_not_finite(output_sizes(pl_module, base, run)) for run in runs]
-            first = next((name for name in found if name is not None), None)
-            where = (
-                "the encoder is fine, look at head and loss" if first is None else f"the first such output is {first}"
-            )
+            names = [f"the first such output is {name}" for name in found if name is not None]
+            where = next(iter(names), "the encoder is fine, look at head and loss")
             self.alarm(["loss"], f"step {trainer.global_step + 1}: the loss is not finite; {where}")
 
     def see(self, layer: int, q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> None:
@@ -187,23 +163,19 @@ class ScoreRange(ProbeMonitor):
 
     def report(self, trainer: L.Trainer) -> None:
         """Log sizes, and warn of what does not fit half precision or is not finite."""
-        largest = max(self._sizes, key=lambda name: self._sizes[name], default=None)
-        numbers = {f"attention/score/layer_{layer}": score for layer, (_, score) in self.seen.items()}
-        if largest is not None:
-            numbers["activation/largest"] = self._sizes[largest]
-        self.note(trainer, numbers)
+        largest = max(self._sizes, key=lambda name: self._sizes[name])
+        size = self._sizes[largest]
+        scores = {f"attention/score/layer_{layer}": score for layer, (_, score) in self.seen.items()}
+        self.note(trainer, {**scores, "activation/largest": size})
         first = _first_not_finite(self._sizes)
         if first is not None:
             self.alarm(["probe"], f"step {trainer.global_step}: the output of {first} is not finite")
             return
         for layer, (product, _) in self.seen.items():
             if product > self.max_size:
-                self.alarm(
-                    [f"score/{layer}"],
-                    f"layer {layer}: products of queries and keys reach {product:,.0f}; {_FP16}",
-                )
-        if largest is not None and self._sizes[largest] > self.max_size:
-            size = self._sizes[largest]
+                told = f"layer {layer}: products of queries and keys reach {product:,.0f}; {_FP16}"
+                self.alarm([f"score/{layer}"], told)
+        if size > self.max_size:
             self.alarm(["activation"], f"the output of {largest} reaches {size:,.0f}; {_FP16}")
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:

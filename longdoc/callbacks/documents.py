@@ -23,14 +23,12 @@ def _stage(trainer: L.Trainer) -> str:
     return "" if trainer.state.stage is None else trainer.state.stage.value
 
 
-def _are_results(outputs: Any) -> bool:
-    return isinstance(outputs, (list, tuple)) and all(isinstance(output, Result) for output in outputs)
-
-
-def document_results(outputs: Any, who: str) -> Sequence[Result]:
-    """Check that a step returned results of documents."""
-    if _are_results(outputs):
+def document_results(outputs: Any, who: str, stage: str = "test") -> Sequence[Result]:
+    """Give the results of documents that a step returned; none for a validation step that returned something else."""
+    if isinstance(outputs, (list, tuple)) and all(isinstance(output, Result) for output in outputs):
         return outputs
+    if stage == "validate":
+        return ()
     raise ConfigError(
         f"{who}: expected test_step and predict_step to return a list of DocumentResult or ClassificationResult, got "
         f"{type(outputs).__name__}"
@@ -59,27 +57,21 @@ def new_results(results: Sequence[Result], trainer: L.Trainer, ids: set[str]) ->
 def prediction_line(result: Result) -> str:
     """One line of ``predictions.jsonl``, without its end: id, and spans or classes with their scores."""
     row: dict[str, Any] = {"id": result.id}
-    if isinstance(result, ClassificationResult):
-        row |= _class_row(result)
-    else:
+    if not isinstance(result, ClassificationResult):
         row["spans"] = [
             {"start": s.start, "end": s.end, "label": s.label, "score": None if s.score is None else round(s.score, 4)}
             for s in result.predicted
         ]
+    elif isinstance(result.predicted, tuple):
+        probs = sorted(result.probs.items(), key=lambda item: -item[1])
+        row |= {"labels": result.predicted, "probs": {label: round(p, 4) for label, p in probs}}
+    else:
+        row["target"] = result.predicted
+    if isinstance(result, ClassificationResult) and result.evidence:
+        row["evidence"] = [{"start": e.start, "end": e.end, "weight": round(e.weight, 4)} for e in result.evidence]
     if result.truncated:
         row["truncated"] = True
     return json.dumps(row, ensure_ascii=False)
-
-
-def _class_row(result: ClassificationResult) -> dict[str, Any]:
-    if not isinstance(result.predicted, tuple):
-        row: dict[str, Any] = {"target": result.predicted}
-    else:
-        probs = sorted(result.probs.items(), key=lambda item: -item[1])
-        row = {"labels": list(result.predicted), "probs": {label: round(p, 4) for label, p in probs}}
-    if result.evidence:
-        row["evidence"] = [{"start": e.start, "end": e.end, "weight": round(e.weight, 4)} for e in result.evidence]
-    return row
 
 
 class DocumentCallback(L.Callback):
@@ -103,8 +95,7 @@ class DocumentCallback(L.Callback):
 
     def take(self, trainer: L.Trainer, outputs: Any, batch: Any, stage: str) -> None:  # noqa: ARG002
         """Take what a step returned, and its batch."""
-        if stage != "validate" or _are_results(outputs):
-            self.see(document_results(outputs, type(self).__name__), trainer)
+        self.see(document_results(outputs, type(self).__name__, stage), trainer)
 
     def on_validation_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Begin."""
@@ -148,9 +139,9 @@ class PredictionWriter(DocumentCallback):
         self._file: IO[str] | None = None
         self._ids: set[str] = set()
 
-    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Begin the file."""
-        self._close()
+        self.end(trainer, pl_module, "")
         self._ids = set()
         if trainer.is_global_zero:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -164,16 +155,13 @@ class PredictionWriter(DocumentCallback):
 
     def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
         """Close the file."""
-        self._close()
-
-    def _close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
         """Keep what was written so far."""
-        self._close()
+        self.end(trainer, pl_module, "")
 
 
 class ResultCollector(DocumentCallback):

@@ -15,7 +15,7 @@ from torch.utils.hooks import RemovableHandle
 from longdoc.attention.pattern import Pattern
 from longdoc.callbacks.documents import STAGES, DocumentCallback, gather
 from longdoc.callbacks.monitor import Monitor
-from longdoc.callbacks.vocabulary import Vocabulary, find_tokenizer
+from longdoc.callbacks.vocabulary import Vocabulary, find_vocabulary
 from longdoc.models.hf_layers import find_encoder
 from longdoc.models.hf_probes import watch_inputs
 from longdoc.text.preprocess import EncodedDocument
@@ -35,23 +35,22 @@ def psi(before: Counter, now: Counter) -> float:
     Each class has half an observation more than were counted. Chance gives (C - 1) (1 / n + 1 / m) for C classes.
     """
     classes = sorted(before.keys() | now.keys(), key=str)
-    n, m = before.total(), now.total()
-    if not n or not m:
-        return 0.0
     p, q = (np.array([count[c] for c in classes]) + 0.5 for count in (before, now))
     p, q = p / p.sum(), q / q.sum()
-    return max(0.0, float(((q - p) * np.log(q / p)).sum()) - 2 * (len(classes) - 1) * (1 / n + 1 / m))
+    return max(0.0, float(((q - p) * np.log(q / p)).sum()) - 2 * max(len(classes) - 1, 1) * _chance(before, now))
 
 
 def ks(before: Counter, now: Counter) -> float:
     """Largest difference of two cumulative distributions (Kolmogorov-Smirnov); 0 where it may be chance."""
     values = sorted(before.keys() | now.keys())
-    n, m = before.total(), now.total()
-    if not n or not m:
-        return 0.0
-    p, q = (np.cumsum([count[v] for v in values]) / count.total() for count in (before, now))
-    distance = float(np.abs(p - q).max())
-    return distance if distance > _SURE * math.sqrt(1 / n + 1 / m) else 0.0
+    p, q = (np.cumsum([count[v] for v in values]) / max(count.total(), 1) for count in (before, now))
+    distance = float(np.abs(p - q).max(initial=0.0))
+    return distance if distance > _SURE * math.sqrt(_chance(before, now)) else 0.0
+
+
+def _chance(before: Counter, now: Counter) -> float:
+    """How far two samples of these sizes may differ by chance, squared; all is chance where one is empty."""
+    return 1 / before.total() + 1 / now.total() if before and now else math.inf
 
 
 def drift(before: Tally, now: Tally) -> dict[str, float]:
@@ -66,16 +65,11 @@ def add_(total: Tally, more: Tally) -> None:
 
 
 def input_tally(ids: np.ndarray, lengths: Sequence[int], vocabulary: Vocabulary | None) -> Tally:
-    """Count what an encoder reads.
+    """Count what an encoder reads: the ids of all segments, (T,), and how many tokens each segment has.
 
-    Args:
-        ids: Token ids of all segments. *Shape:* (T,).
-        lengths: Tokens of each segment.
-        vocabulary: Where known, special tokens are left out, unknown tokens counted, and words told apart.
-
-    Returns:
-        ``tokens`` in 256 classes by id, and for each segment ``length`` in quarters of a doubling, share of ``unknown``
-        tokens in doublings of 1 %, and ``fertility``, tokens of a word in tenths.
+    These are ``tokens`` in 256 classes by id, and for each segment ``length`` in quarters of a doubling. Where the
+    vocabulary is known, special tokens are left out, and there are the share of ``unknown`` tokens in doublings of 1 %,
+    and ``fertility``, tokens of a word in tenths.
     """
     segment = np.repeat(np.arange(len(lengths)), lengths)
     if vocabulary is not None:
@@ -83,10 +77,7 @@ def input_tally(ids: np.ndarray, lengths: Sequence[int], vocabulary: Vocabulary 
         ids, segment = ids[real], segment[real]
     sizes = np.bincount(segment, minlength=len(lengths))
     full = sizes > 0
-    tally: Tally = {
-        "tokens": _counts(ids % _NUM_TOKEN_CLASSES),
-        "length": _counts(np.rint(4 * np.log2(sizes[full]))),
-    }
+    tally: Tally = {"tokens": _counts(ids % _NUM_TOKEN_CLASSES), "length": _counts(np.rint(4 * np.log2(sizes[full])))}
     if vocabulary is not None:
         unknown = np.bincount(segment[ids == vocabulary.unk_id], minlength=len(lengths))[full] / sizes[full]
         words = np.bincount(segment[vocabulary.starts_word[ids]], minlength=len(lengths))[full]
@@ -127,8 +118,7 @@ def output_tally(results: Iterable[Result]) -> Tally:
 
 
 def _counts(values: np.ndarray) -> Counter:
-    found, number = np.unique(values.astype(np.int64), return_counts=True)
-    return Counter(dict(zip(found.tolist(), number.tolist(), strict=True)))
+    return Counter(values.astype(np.int64).tolist())
 
 
 class Drift(Monitor):
@@ -139,6 +129,7 @@ class Drift(Monitor):
         max_ks: Largest distance of distributions that raises no alarm.
     """
 
+    kept: tuple[str, ...] = ("alarms", "baseline")
     what = ""
 
     def __init__(self, max_psi: float = 0.3, max_ks: float = 0.3) -> None:
@@ -146,15 +137,6 @@ class Drift(Monitor):
         self.max_psi = max_psi
         self.max_ks = max_ks
         self.baseline: Tally = {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """The baseline, in plain containers."""
-        return {**super().state_dict(), "baseline": {name: dict(counts) for name, counts in self.baseline.items()}}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the baseline."""
-        super().load_state_dict(state_dict)
-        self.baseline = {name: Counter(counts) for name, counts in state_dict["baseline"].items()}
 
     def restore(self, checkpoint: str | Path) -> None:
         """Take the baseline that a checkpoint holds, as ``ckpt_path`` of a Trainer does; none if it has but weights."""
@@ -183,11 +165,11 @@ class InputDrift(DocumentCallback, Drift):
     Args:
         max_psi: See ``Drift``; for ``tokens`` and ``labels``.
         max_ks: See ``Drift``; for ``length``, ``unknown`` and ``fertility``.
-        tokenizer: Attribute of module or datamodule; None looks for ``tokenizer`` and ``preprocessor.tokenizer``.
-            Without one, ids are all there is.
+        tokenizer: See ``find_vocabulary``. Without one, ids are all there is.
         encoder: Dotted name of the encoder in the module; needed where it holds several.
     """
 
+    kept = ("alarms", "baseline", "complete")
     what = "input"
 
     def __init__(
@@ -196,7 +178,7 @@ class InputDrift(DocumentCallback, Drift):
         super().__init__(max_psi, max_ks)
         self.tokenizer = tokenizer
         self.encoder = encoder
-        self._complete = False
+        self.complete = False
         self._now: Tally = {}
         self._vocabulary: Vocabulary | None = None
         self._hook: RemovableHandle | None = None
@@ -204,34 +186,23 @@ class InputDrift(DocumentCallback, Drift):
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         """Find the tokenizer; a fit makes its own baseline."""
         super().setup(trainer, pl_module, stage)
-        found = find_tokenizer(trainer, pl_module, self.tokenizer)
-        self._vocabulary = None if found is None else Vocabulary(found)
+        self._vocabulary = find_vocabulary(trainer, pl_module, self.tokenizer)
         if stage == "fit":
-            self.baseline, self._complete = {}, False
-
-    def state_dict(self) -> dict[str, Any]:
-        """The baseline, and whether it is whole."""
-        return {**super().state_dict(), "complete": self._complete}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the baseline."""
-        super().load_state_dict(state_dict)
-        self._complete = state_dict["complete"]
+            self.baseline, self.complete = {}, False
 
     def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:  # noqa: ARG002
         """Keep what all processes have counted."""
-        if not self._complete:
-            total = {name: dict(counts) for name, counts in _total(trainer, self.baseline).items()}
-            checkpoint["callbacks"][self.state_key]["baseline"] = total
+        if not self.complete:
+            checkpoint["callbacks"][self.state_key]["baseline"] = _total(trainer, self.baseline)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Let one process go on with what a checkpoint holds of the first epoch."""
-        if trainer.global_rank and not self._complete:
+        if trainer.global_rank and not self.complete:
             self.baseline = {}
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
         """Count in the first epoch."""
-        if not self._complete:
+        if not self.complete:
             self._count(self.baseline, pl_module)
             self._labels(self.baseline, batch)
 
@@ -241,8 +212,8 @@ class InputDrift(DocumentCallback, Drift):
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Close the baseline; further epochs read the same."""
-        if not self._complete:
-            self.baseline, self._complete = _total(trainer, self.baseline), True
+        if not self.complete:
+            self.baseline, self.complete = _total(trainer, self.baseline), True
 
     def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Begin to count."""
@@ -257,17 +228,13 @@ class InputDrift(DocumentCallback, Drift):
         """Compare."""
         self._stop()
         with self.clock():
-            before = self.baseline if self._complete else _total(trainer, self.baseline)
+            before = self.baseline if self.complete else _total(trainer, self.baseline)
             self.compare(trainer, before, _total(trainer, self._now), stage)
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
         """Leave nothing behind."""
         self._stop()
         self._vocabulary = None
-
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
-        """Leave nothing behind."""
-        self.teardown(trainer, pl_module, "")
 
     def _count(self, tally: Tally, pl_module: L.LightningModule) -> None:
         def see(ids: Tensor, pattern: Pattern) -> None:
@@ -291,11 +258,7 @@ class OutputDrift(DocumentCallback, Drift):
     """Warns where a model says other things in test or prediction than it did in its last validation.
 
     The baseline is the last validation of a fit, whose steps must return results: labels, confidence, and documents
-    without a prediction.
-
-    Args:
-        max_psi: See ``Drift``; for ``labels`` and ``empty``.
-        max_ks: See ``Drift``; for ``confidence``.
+    without a prediction. Confidence is compared by KS, the rest by PSI; see ``Drift``.
     """
 
     what = "output"

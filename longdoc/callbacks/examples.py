@@ -69,17 +69,16 @@ def error_page(results: Iterable[Result], title: str, context_chars: int = 150) 
 def _span_rows(result: DocumentResult, context_chars: int) -> Iterator[tuple[str, str, str]]:
     gold, said = ({span.key for span in spans or ()} for spans in (result.gold, result.predicted))
     reasons: dict[Any, str] = {item.span.key: item.reason for item in result.lost}
-    left = [(span, _gold_class(span, said, reasons), reasons.get(span.key, "")) for span in result.gold or ()]
+    left = [
+        (span, "same" if span.key in said else "lost" if span.key in reasons else "missed", reasons.get(span.key, ""))
+        for span in result.gold or ()
+    ]
     right = [
         (span, "same" if span.key in gold else "wrong", "" if span.score is None else f"{span.score:.2f}")
         for span in result.predicted
     ]
     for start, end in _passages(sorted(gold ^ said), len(result.text), context_chars):
         yield f"{start:,}", _marked(result.text, start, end, left), _marked(result.text, start, end, right)
-
-
-def _gold_class(span: Span, said: set[tuple[int, int, str]], reasons: dict[Any, str]) -> str:
-    return "same" if span.key in said else "lost" if span.key in reasons else "missed"
 
 
 def _passages(wrong: Sequence[tuple[int, int, str]], length: int, context_chars: int) -> list[tuple[int, int]]:

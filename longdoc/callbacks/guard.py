@@ -82,50 +82,37 @@ class StepGuard(L.Callback):
         optimizer.zero_grad(set_to_none=True)
         self.num_skipped += 1
         self.num_in_a_row += 1
-        what, ids = self._culprits(trainer)
-        if self.num_in_a_row >= self.max_skipped_in_a_row:
-            raise ConfigError(
-                f"{self.num_in_a_row} optimiser steps in a row were skipped, the last one because its {what} is not "
-                f"finite; documents: {_shown(ids)}. Lower optim.lr, or set trainer.precision=32-true"
-            )
-        if trainer.is_global_zero:
-            log.warning(
-                f"step {trainer.global_step + 1} is skipped, its {what} is not finite; documents: {_shown(ids)} "
-                f"({self.num_skipped} skipped so far)"
-            )
-
-    def _culprits(self, trainer: L.Trainer) -> tuple[str, list[str]]:
-        """The documents whose loss is not finite, of all processes; where there are none, all of the step."""
+        # The documents whose loss is not finite, of all processes; where there are none, all of the step.
         mine = [(ids, bool(finite)) for ids, finite in self._step]
         batches = [batch for of_rank in gather(mine, trainer) for batch in of_rank]
         bad = [ids for ids, finite in batches if not finite]
-        chosen = bad or [ids for ids, _ in batches]
-        return "loss" if bad else "gradient", list(dict.fromkeys(name for ids in chosen for name in ids))
+        named = _shown(list(dict.fromkeys(name for ids in bad or [ids for ids, _ in batches] for name in ids)))
+        what = f"its {'loss' if bad else 'gradient'} is not finite; documents: {named}"
+        if self.num_in_a_row >= self.max_skipped_in_a_row:
+            raise ConfigError(
+                f"{self.num_in_a_row} optimiser steps in a row were skipped, the last one because {what}. "
+                "Lower optim.lr, or set trainer.precision=32-true"
+            )
+        if trainer.is_global_zero:
+            skipped = f"({self.num_skipped} skipped so far)"
+            log.warning(f"step {trainer.global_step + 1} is skipped, {what} {skipped}")
 
-    def on_validation_batch_start(self, trainer: Any, pl_module: Any, batch: Any, *_: Any) -> None:  # noqa: ARG002
+    def on_validation_batch_start(self, trainer: Any, pl_module: Any, batch: Any, *_: Any, **__: Any) -> None:  # noqa: ARG002
         """Note the documents."""
         self._batch = batch_document_ids(batch)
 
-    def on_test_batch_start(self, trainer: Any, pl_module: Any, batch: Any, *_: Any) -> None:  # noqa: ARG002
-        """Note the documents."""
-        self._batch = batch_document_ids(batch)
-
-    def on_predict_batch_start(self, trainer: Any, pl_module: Any, batch: Any, *_: Any) -> None:  # noqa: ARG002
-        """Note the documents."""
-        self._batch = batch_document_ids(batch)
+    on_test_batch_start = on_predict_batch_start = on_validation_batch_start
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
         """Say what to do about memory."""
         if _is_about_memory(exception):
-            where = "training" if trainer.training else "evaluation"
-            settings = (
-                "data.max_tokens_per_batch, then windows.size_tokens; model.gradient_checkpointing=true needs less too"
-                if trainer.training
-                else "model.max_tokens_per_forward, then windows.size_tokens"
-            )
+            where, setting, more = "evaluation", "model.max_tokens_per_forward", ""
+            if trainer.training:
+                where, setting = "training", "data.max_tokens_per_batch"
+                more = "; model.gradient_checkpointing=true needs less too"
             exception.add_note(
-                f"{_OUT_OF_MEMORY} in {where}, with documents {_shown(self._batch)}: lower {settings} "
-                f"({str(exception).splitlines()[0]})"
+                f"{_OUT_OF_MEMORY} in {where}, with documents {_shown(self._batch)}: lower {setting}, then "
+                f"windows.size_tokens{more} ({str(exception).splitlines()[0]})"
             )
 
 

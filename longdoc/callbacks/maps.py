@@ -14,7 +14,7 @@ from torch import Tensor
 from longdoc.attention.pattern import Pattern
 from longdoc.attention.probes import attention_rows
 from longdoc.callbacks.monitor import ProbeMonitor
-from longdoc.callbacks.vocabulary import Vocabulary, find_tokenizer
+from longdoc.callbacks.vocabulary import Vocabulary, find_vocabulary
 from longdoc.errors import ConfigError, MissingExtra
 
 _WHOLE_TOKENS = 400
@@ -57,20 +57,13 @@ def attention_band(
 def draw_map(weights: np.ndarray, tokens: Sequence[str], title: str, queries: np.ndarray | None = None) -> Any:
     """Draw what ``attention_map`` gives, or with ``queries`` what ``attention_band`` does, on a logarithmic scale.
 
-    Args:
-        weights: To draw; what is 0 was not to be read, and stays white.
-        tokens: Of the whole segment, for the axes.
-        title: Above the picture.
-        queries: Positions of the columns of a band.
-
-    Returns:
-        A figure of matplotlib.
+    The figure has the tokens of the whole segment on its axes; what is 0 was not to be read, and stays white.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
-    across = len(tokens) if queries is None else len(queries)
+    across = weights.shape[1]
     width = max(5.0, 0.13 * min(across, _NUM_TICKS) + 2)
     figure = Figure(figsize=(width, width if queries is None else 6.5), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
@@ -80,16 +73,17 @@ def draw_map(weights: np.ndarray, tokens: Sequence[str], title: str, queries: np
     seen = np.ma.masked_equal(weights, 0)
     image = axes.imshow(seen, norm=norm, cmap="viridis", aspect="auto", interpolation="nearest", extent=extent)
     ticks = np.unique(np.linspace(0, across - 1, min(across, _NUM_TICKS)).astype(int))
-    places = ticks if queries is None else queries[ticks]
-    shown = [tokens[i][:_SHOWN_CHARS] for i in places]
-    named = shown if queries is None else [f"{token}  {i:,}" for token, i in zip(shown, places, strict=True)]
-    labels = [*axes.set_xticks(ticks, named, rotation=90, fontsize=6)]
-    labels += axes.set_yticks(ticks, shown, fontsize=6) if queries is None else []
+    if queries is None:
+        shown = [tokens[i][:_SHOWN_CHARS] for i in ticks]
+        labels = [*axes.set_xticks(ticks, shown, rotation=90, fontsize=6), *axes.set_yticks(ticks, shown, fontsize=6)]
+        axes.set(xlabel="token that is read", ylabel="token that reads")
+    else:
+        shown = [f"{tokens[i][:_SHOWN_CHARS]}  {i:,}" for i in queries[ticks]]
+        labels = axes.set_xticks(ticks, shown, rotation=90, fontsize=6)
+        axes.set(xlabel="token that reads, and its position", ylabel="distance of the token that is read")
     for tick in labels:
         for label in (tick.label1, tick.label2):
             label.set_parse_math(False)  # "$" is text
-    axes.set_xlabel("token that is read" if queries is None else "token that reads, and its position")
-    axes.set_ylabel("token that reads" if queries is None else "distance of the token that is read")
     axes.set_title(title, fontsize=10, parse_math=False)
     figure.colorbar(image, ax=axes, label="weight, mean of the heads")
     return figure
@@ -106,8 +100,7 @@ class AttentionMaps(ProbeMonitor):
         layers: Which layers; -1 is the last.
         num_documents: How many documents are drawn at most.
         every_n_steps: See ``ProbeMonitor``.
-        tokenizer: Attribute of module or datamodule; None looks for ``tokenizer`` and ``preprocessor.tokenizer``.
-            Without one, the axes show ids.
+        tokenizer: See ``find_vocabulary``. Without one, the axes show ids.
         encoder: See ``ProbeMonitor``.
     """
 
@@ -128,14 +121,13 @@ class AttentionMaps(ProbeMonitor):
         self.num_documents = num_documents
         self.tokenizer = tokenizer
         self._vocabulary: Vocabulary | None = None
-        self._num_layers = 0
+        self._drawn: set[int] = set()
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Find encoder, tokenizer and documents."""
         if find_spec("matplotlib") is None:
             raise MissingExtra("matplotlib", "figures", "AttentionMaps")
-        found = find_tokenizer(trainer, pl_module, self.tokenizer)
-        self._vocabulary = None if found is None else Vocabulary(found)
+        self._vocabulary = find_vocabulary(trainer, pl_module, self.tokenizer)
         if self.texts is not None:
             if self._vocabulary is None:
                 raise ConfigError(
@@ -144,14 +136,14 @@ class AttentionMaps(ProbeMonitor):
             self.probe = [self._vocabulary.encode(text) for text in self.texts]
         super().on_fit_start(trainer, pl_module)
         assert self._model is not None
-        self._num_layers = int(self._model.config.num_hidden_layers)
-        wrong = [layer for layer in self.layers if not -self._num_layers <= layer < self._num_layers]
-        if wrong:
-            raise ConfigError(f"AttentionMaps(layers={self.layers}): the encoder has {self._num_layers} layers")
+        num_layers = int(self._model.config.num_hidden_layers)
+        if any(not -num_layers <= layer < num_layers for layer in self.layers):
+            raise ConfigError(f"AttentionMaps(layers={self.layers}): the encoder has {num_layers} layers")
+        self._drawn = {layer % num_layers for layer in self.layers}
 
     def see(self, layer: int, q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> None:
         """Take the weights of a layer that is drawn."""
-        if layer not in {chosen % self._num_layers for chosen in self.layers}:
+        if layer not in self._drawn:
             return
         for document, length in enumerate(pattern.lengths[: self.num_documents]):
             if length <= _WHOLE_TOKENS:

@@ -1,5 +1,6 @@
 """What monitors share: alarms, the time they take, and a probe that the encoder runs now and then."""
 
+import copy
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,10 @@ class Monitor(L.Callback):
     """Logs numbers, warns once of each thing that looks wrong, and measures the time this takes.
 
     ``alarms`` holds the warnings, ``latest`` the newest numbers, ``own_seconds`` the time since the fit began.
+    ``kept`` names the attributes that checkpoints hold.
     """
+
+    kept: tuple[str, ...] = ("alarms",)
 
     def __init__(self) -> None:
         self.alarms: dict[str, str] = {}
@@ -39,12 +43,17 @@ class Monitor(L.Callback):
             self.alarms, self.latest, self.own_seconds = {}, {}, 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        """What was warned of."""
-        return {"alarms": dict(self.alarms)}
+        """What is kept, as it is now."""
+        return {name: copy.deepcopy(getattr(self, name)) for name in self.kept}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Do not warn again."""
-        self.alarms = dict(state_dict["alarms"])
+        """Go on with what was kept."""
+        for name in self.kept:
+            setattr(self, name, copy.deepcopy(state_dict[name]))
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
+        """Leave nothing behind in the model."""
+        self.teardown(trainer, pl_module, "")
 
     @contextmanager
     def clock(self) -> Iterator[None]:
@@ -80,6 +89,8 @@ class ProbeMonitor(Monitor):
         encoder: Dotted name of the encoder in the module; needed where it holds several.
     """
 
+    kept = ("alarms", "probe", "next_step", "lowest")
+
     def __init__(self, every_n_steps: int = 100, max_tokens: int = 1024, encoder: str | None = None) -> None:
         super().__init__()
         check_integer("every_n_steps", every_n_steps, 1)
@@ -89,8 +100,8 @@ class ProbeMonitor(Monitor):
         self.encoder = encoder
         self.probe: list[list[int]] = []
         self.seen: dict[Any, Any] = {}
-        self._next_step = 1
-        self._lowest: dict[str, list[float]] = {}
+        self.next_step = 1
+        self.lowest: dict[str, list[float]] = {}
         self._model: PreTrainedModel | None = None
         self._hooks: list[RemovableHandle] = []
 
@@ -106,18 +117,7 @@ class ProbeMonitor(Monitor):
         """Begin anew with each fit."""
         super().setup(trainer, pl_module, stage)
         if stage == "fit":
-            self.probe, self._next_step, self._lowest = [], 1, {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """The probe, and what was seen so far."""
-        kept = {"probe": self.probe, "next_step": self._next_step, "lowest": self._lowest}
-        return {**super().state_dict(), **kept}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with the same probe."""
-        super().load_state_dict(state_dict)
-        self.probe, self._next_step = state_dict["probe"], state_dict["next_step"]
-        self._lowest = state_dict["lowest"]
+            self.probe, self.next_step, self.lowest = [], 1, {}
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Find the encoder, and wait for what it reads first."""
@@ -129,9 +129,9 @@ class ProbeMonitor(Monitor):
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
         """Look when it is time; all processes do, as some strategies need them all to run the encoder."""
-        if trainer.global_step < self._next_step or not self.probe:
+        if trainer.global_step < self.next_step or not self.probe:
             return
-        self._next_step = (trainer.global_step // self.every_n_steps + 1) * self.every_n_steps
+        self.next_step = (trainer.global_step // self.every_n_steps + 1) * self.every_n_steps
         assert self._model is not None
         with self.clock():
             self.seen = {}
@@ -150,15 +150,15 @@ class ProbeMonitor(Monitor):
             self._hooks.pop().remove()
         self._model = None
 
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
-        """Leave nothing behind in the model."""
-        self.teardown(trainer, pl_module, "")
-
-    def has_sunk(self, key: str, value: float, limit: float, floor: float) -> bool:
-        """Whether a value is below the floor, or below the limit and a tenth of all the values it had before."""
-        count, lowest = self._lowest.get(key, [0, float("inf")])
-        self._lowest[key] = [count + 1, min(lowest, value)]
-        return value < floor or (count >= _MIN_BEFORE and value < limit and value < _SUNK * lowest)
+    def sunk(self, values: dict[str, float], limit: float, floor: float) -> list[str]:
+        """Find values below the floor, or below the limit and a tenth of all the values that they had before."""
+        found = []
+        for key, value in values.items():
+            count, lowest = self.lowest.get(key, [0, float("inf")])
+            self.lowest[key] = [count + 1, min(lowest, value)]
+            if value < floor or (count >= _MIN_BEFORE and value < limit and value < _SUNK * lowest):
+                found.append(key)
+        return found
 
     def _take(self, ids: Tensor, pattern: Pattern) -> None:
         room = self.max_tokens

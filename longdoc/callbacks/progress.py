@@ -4,7 +4,6 @@ import sys
 import time
 from typing import Any
 
-import lightning as L
 from lightning.pytorch.callbacks import ProgressBar, RichProgressBar
 
 
@@ -35,47 +34,29 @@ class PlainProgress(ProgressBar):
         self._enabled = True
 
     def disable(self) -> None:
-        """Print nothing; Lightning does this on all processes but the first."""
+        """Print nothing; Lightning asks for this on all processes but the first."""
         self._enabled = False
 
-    def _line(self, text: str, always: bool = False) -> None:
+    def _line(self, text: str, *of: Any, always: bool = False) -> None:
         now = time.monotonic()
         if self._enabled and (always or now - self._printed >= self.every_seconds):
             self._printed = now
-            print(text, flush=True)
+            numbers = {name: n for name, n in self.get_metrics(*of).items() if name != "v_num"} if of else {}
+            told = [f"{name} {n:.4g}" if isinstance(n, float) else f"{name} {n}" for name, n in numbers.items()]
+            print(text, *told, sep="  ", flush=True)
 
-    def _numbers(self, trainer: L.Trainer, pl_module: L.LightningModule) -> str:
-        metrics = {name: value for name, value in self.get_metrics(trainer, pl_module).items() if name != "v_num"}
-        return "  ".join(
-            f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in metrics.items()
-        )
-
-    def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,  # noqa: ARG002
-        batch: Any,  # noqa: ARG002
-        batch_idx: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
         """Say how far the epoch is."""
         epochs = "" if trainer.max_epochs in (None, -1) else f"/{trainer.max_epochs}"
         where = f"epoch {trainer.current_epoch + 1}{epochs}  batch {batch_idx + 1}/{self.total_train_batches}"
-        self._line(f"{where}  {self._numbers(trainer, pl_module)}")
+        self._line(where, trainer, pl_module)
 
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """Give the scores of a validation."""
         if not trainer.sanity_checking:
-            self._line(f"epoch {trainer.current_epoch + 1} validated  {self._numbers(trainer, pl_module)}", always=True)
+            self._line(f"epoch {trainer.current_epoch + 1} validated", trainer, pl_module, always=True)
 
-    def on_test_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,  # noqa: ARG002
-        outputs: Any,  # noqa: ARG002
-        batch: Any,  # noqa: ARG002
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *at: int) -> None:  # noqa: ARG002
         """Say how far the test is."""
-        self._line(f"test  batch {batch_idx + 1}/{trainer.num_test_batches[dataloader_idx]}")
+        number, loader = (*at, 0)[:2]
+        self._line(f"test  batch {number + 1}/{trainer.num_test_batches[loader]}")

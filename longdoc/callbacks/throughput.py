@@ -21,7 +21,6 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-
 _STATUS = Path("/proc/self/status")
 
 
@@ -46,26 +45,21 @@ def forget_peak_memory(device: torch.device) -> None:
             (_STATUS.parent / "clear_refs").write_text("5")
 
 
-def num_batch_tokens(batch: Any) -> int:
-    """Tokens in a training batch, padding not counted.
+def num_batch_tokens(batch: Any) -> tuple[int, int]:
+    """Tokens in a training batch, without and with padding.
 
     The batch is an object or a mapping with ``input_ids``, and ``attention_mask`` if it is padded, or a list of
     ``EncodedDocument``.
     """
     if isinstance(batch, list) and all(isinstance(encoded, EncodedDocument) for encoded in batch):
-        return sum(int((encoded.windows.end - encoded.windows.start).sum()) for encoded in batch)
-    mapping = batch if isinstance(batch, Mapping) else vars(batch) if hasattr(batch, "__dict__") else {}
-    if mapping.get("attention_mask") is not None:
-        return int(mapping["attention_mask"].sum())
-    if mapping.get("input_ids") is not None:
-        return int(mapping["input_ids"].numel())
-    raise ConfigError(f"Throughput: expected a batch with input_ids, got {type(batch).__name__}")
-
-
-def num_batch_slots(batch: Any) -> int:
-    """Tokens in a training batch as ``num_batch_tokens`` counts them, and the padding beside them."""
-    ids = batch.get("input_ids") if isinstance(batch, Mapping) else getattr(batch, "input_ids", None)
-    return num_batch_tokens(batch) if ids is None else int(ids.numel())
+        num_tokens = sum(int((encoded.windows.end - encoded.windows.start).sum()) for encoded in batch)
+        return num_tokens, num_tokens
+    get = batch.get if isinstance(batch, Mapping) else lambda name: getattr(batch, name, None)
+    ids, mask = get("input_ids"), get("attention_mask")
+    slots = ids if mask is None else mask
+    if slots is None:
+        raise ConfigError(f"Throughput: expected a batch with input_ids, got {type(batch).__name__}")
+    return int(slots.numel() if mask is None else mask.sum()), int(slots.numel())
 
 
 def flops_per_token(module: nn.Module) -> int:
@@ -112,12 +106,12 @@ class Throughput(L.Callback):
         """Seconds, tokens a second and peak memory; None for what did not happen."""
         return {
             "train_seconds": round(self.train_seconds, 2),
-            "train_tokens_per_second": _rate(self.train_tokens, self.train_seconds),
-            "train_padding_share": _share(self.train_slots - self.train_tokens, self.train_slots),
-            "train_wait_share": _share(self.wait_seconds, self.train_seconds),
+            "train_tokens_per_second": _ratio(self.train_tokens, self.train_seconds, 1),
+            "train_padding_share": _ratio(self.train_slots - self.train_tokens, self.train_slots),
+            "train_wait_share": _ratio(self.wait_seconds, self.train_seconds),
             "train_hardware_share": None if self.hardware_share is None else round(self.hardware_share, 4),
             "test_seconds": round(self.test_seconds, 2),
-            "test_tokens_per_second": _rate(self.test_tokens, self.test_seconds),
+            "test_tokens_per_second": _ratio(self.test_tokens, self.test_seconds, 1),
             "peak_memory_mb": None if self.peak_memory_bytes is None else round(self.peak_memory_bytes / 2**20),
         }
 
@@ -149,8 +143,8 @@ class Throughput(L.Callback):
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
         """Count the tokens of a batch, and wait for the next."""
-        self.train_tokens += num_batch_tokens(batch)
-        self.train_slots += num_batch_slots(batch)
+        tokens, slots = num_batch_tokens(batch)
+        self.train_tokens, self.train_slots = self.train_tokens + tokens, self.train_slots + slots
         self._idle(trainer)
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
@@ -182,8 +176,10 @@ class Throughput(L.Callback):
         )
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Note the peak of memory."""
+        """Note the peak of memory, which includes that of a fit before."""
         self.peak_memory_bytes = peak_memory_bytes(pl_module.device)
+
+    on_test_end = on_fit_end
 
     def on_test_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Start the clock."""
@@ -199,11 +195,6 @@ class Throughput(L.Callback):
         self.test_seconds = self._stop()
         self.test_tokens = _of_all_processes(self.test_tokens, trainer)
 
-    def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Note the peak of memory."""
-        peak = peak_memory_bytes(pl_module.device)
-        self.peak_memory_bytes = peak if self.peak_memory_bytes is None else max(self.peak_memory_bytes, peak or 0)
-
 
 def _of_all_processes(tokens: int, trainer: L.Trainer) -> int:
     return int(trainer.strategy.reduce(torch.tensor(tokens, device=trainer.strategy.root_device), reduce_op="sum"))
@@ -214,9 +205,5 @@ def _own_seconds(trainer: L.Trainer) -> float:
     return sum(callback.own_seconds for callback in callbacks if isinstance(callback, Monitor))
 
 
-def _share(part: float, whole: float) -> float | None:
-    return round(part / whole, 4) if whole > 0 else None
-
-
-def _rate(tokens: int, seconds: float) -> float | None:
-    return round(tokens / seconds, 1) if seconds > 0 else None
+def _ratio(part: float, whole: float, digits: int = 4) -> float | None:
+    return round(part / whole, digits) if whole > 0 else None

@@ -15,22 +15,21 @@ _PLACES = ("tokenizer", "preprocessor.tokenizer")
 _STARTS = ("▁", "Ġ")
 
 
-def find_tokenizer(trainer: L.Trainer, pl_module: L.LightningModule, path: str | None = None) -> Any:
-    """Find the tokenizer of a project, None where there is none.
+def find_vocabulary(trainer: L.Trainer, pl_module: L.LightningModule, path: str | None = None) -> "Vocabulary | None":
+    """Find the vocabulary of a project, None where it has no tokenizer.
 
     Args:
         trainer: Its datamodule is looked at too.
         pl_module: The module.
-        path: Dotted name of the attribute in either; None looks at ``tokenizer`` and ``preprocessor.tokenizer``.
+        path: Dotted name of a tokenizer in either; None looks at ``tokenizer`` and ``preprocessor.tokenizer``.
     """
-    owners: list[Any] = [pl_module, getattr(trainer, "datamodule", None)]
-    for owner in owners:
+    for owner in (pl_module, getattr(trainer, "datamodule", None)):
         for place in _PLACES if path is None else (path,):
-            found = owner
+            found: Any = owner
             for name in place.split("."):
                 found = getattr(found, name, None)
             if found is not None:
-                return found
+                return Vocabulary(found)
     if path is not None:
         raise ConfigError(f"tokenizer={path!r}: neither module nor datamodule has such an attribute")
     return None
