@@ -3,14 +3,14 @@
 import copy
 import os
 import shutil
-import time
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from timeit import repeat
 
 import torch
 from rich.console import Console
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from longdoc.app.build import READ_TASKS
@@ -19,14 +19,15 @@ from longdoc.app.predict import annotated, score_documents
 from longdoc.errors import ConfigError, DataError
 from longdoc.models.aggregation import LSTM, Transformer
 from longdoc.models.batch import Batch
-from longdoc.models.classification import pool_windows
+from longdoc.models.classification import WindowPool, pool_windows
 from longdoc.models.encoder import Encoder
-from longdoc.models.hf_heads import LIMIT, headed_model, hf_tokenizer, probe_batch
+from longdoc.models.hf_heads import LIMIT, HeadTask, headed_model, hf_tokenizer, probe_batch
 from longdoc.models.onnx import ENCODER, HEAD, OnnxModel, make_int8, open_session, write_encoder, write_head
 from longdoc.training.checkpoint import load, save_without_encoder
 from longdoc.training.classification import DocumentClassificationModule
-from longdoc.training.module import DocumentModule
 from longdoc.training.ner import NERModule
+
+Task = NERModule | DocumentClassificationModule
 
 _PROBE_TOKENS = 512
 _NUM_TIMINGS = 5
@@ -39,6 +40,7 @@ def export_command(options: Namespace) -> None:
             f"--int8={options.int8}, --data={options.data}: expected both or none; the loss is measured on that data"
         )
     module = load(options.checkpoint)
+    assert isinstance(module, Task)
     if not isinstance(module.encoder.model, PreTrainedModel):
         raise ConfigError(f"{options.checkpoint} was exported already; give the checkpoint it was made of")
     target = Path(options.folder)
@@ -66,60 +68,51 @@ def export_command(options: Namespace) -> None:
         console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
-def write_transformers(module: DocumentModule, folder: Path) -> list[str]:
+def write_transformers(module: Task, folder: Path) -> list[str]:
     """Write what ``AutoModelForTokenClassification`` or ``AutoModelForSequenceClassification`` opens.
 
     Raises:
         ConfigError: The architecture allows none that gives the same scores, with the reason.
     """
-    batch = _probe(module)
+    batch, linear = _probe(module), copy.deepcopy(module.head.linear)
     expected = _logits(module, module.encoder, batch)
-    tokenizer, size_tokens = module.preprocessor.tokenizer, module.preprocessor.windower.size_tokens
+    task: HeadTask = "ner"
+    pool: WindowPool = "first"
     if isinstance(module, DocumentClassificationModule):
-        scheme, linear = module.scheme, copy.deepcopy(module.head.linear)
+        task, pool = module.scheme.task, module.pool
         if isinstance(module.head.aggregator, (LSTM, Transformer)):
             name = module.settings()["aggregation"]
             raise ConfigError(f"aggregation={name}: transformers has no such layers behind the encoder; use --onnx")
-        if scheme.task == "single_label":
-            expected = expected.log_softmax(-1)
-        if scheme.task == "regression":  # in the units of the data
-            expected = expected * scheme.target_std + scheme.target_mean
-            with torch.no_grad():
-                linear.weight.mul_(scheme.target_std)
-                linear.bias.mul_(scheme.target_std).add_(scheme.target_mean)
-        model, error = headed_model(
-            module.encoder, linear, scheme.labels, scheme.task, batch, expected, module.pool, size_tokens
-        )
-    else:
-        assert isinstance(module, NERModule)
-        if module.head.subword == "max":
-            raise ConfigError("model.subword=max: transformers scores tokens, not the maximum over a word; use --onnx")
-        model, error = headed_model(
-            module.encoder, module.head.linear, module.tags.tags, "ner", batch, expected, size_tokens=size_tokens
-        )
+        if task == "regression":  # in the units of the data
+            mean, std = module.scheme.target_mean, module.scheme.target_std
+            expected = expected * std + mean
+            linear.weight.data.mul_(std)
+            linear.bias.data.mul_(std).add_(mean)
+    elif module.head.subword == "max":
+        raise ConfigError("model.subword=max: transformers scores tokens, not the maximum over a word; use --onnx")
+    size_tokens = module.preprocessor.windower.size_tokens
+    model, error = headed_model(module.encoder, linear, _names(module), task, batch, expected, pool, size_tokens)
     model.save_pretrained(folder)
-    hf_tokenizer(tokenizer, size_tokens).save_pretrained(folder)
+    hf_tokenizer(module.preprocessor.tokenizer, size_tokens).save_pretrained(folder)
     return [f"{type(model).__name__} gives the scores of longdoc on a window; largest difference {error:.1e}"]
 
 
-def write_onnx(module: DocumentModule, folder: Path) -> list[str]:
+def write_onnx(module: Task, folder: Path) -> list[str]:
     """Write ``encoder.onnx``, ``head.onnx`` and what ``longdoc.load`` needs beside them, and compare them with torch.
 
     Raises:
         ConfigError: The scores differ, or torch cannot trace the model.
     """
-    head: Any = module.head
     write_encoder(module.encoder, folder / ENCODER)
-    write_head(head, folder / HEAD)
+    write_head(module.head, folder / HEAD)
     save_without_encoder(module, folder)
-    config = copy.deepcopy(module.encoder.model.config)
-    names = module.tags.tags if isinstance(module, NERModule) else module.labels
+    config, names = copy.deepcopy(module.encoder.model.config), _names(module)
     config.id2label, config.label2id = dict(enumerate(names)), {name: i for i, name in enumerate(names)}
     config.save_pretrained(folder)
     hf_tokenizer(module.preprocessor.tokenizer, module.preprocessor.windower.size_tokens).save_pretrained(folder)
     batch, session = _probe(module), open_session(folder / HEAD)
     vectors = _vectors(module, load(folder).encoder, batch)
-    rows = [vectors] if isinstance(module, NERModule) else vectors.split(1)
+    rows = [vectors] if module.task == "ner" else vectors.split(1)
     logits = [torch.from_numpy(session.run(None, {"vectors": row.numpy()})[0]) for row in rows]
     expected = _logits(module, module.encoder, batch)
     error = float((torch.cat(logits).view_as(expected) - expected).abs().max())
@@ -130,7 +123,7 @@ def write_onnx(module: DocumentModule, folder: Path) -> list[str]:
     return [f"{ENCODER} and {HEAD} give the logits of torch; largest difference {error:.1e}"]
 
 
-def _int8(module: DocumentModule, folder: Path, options: Namespace) -> list[str]:
+def _int8(module: Task, folder: Path, options: Namespace) -> list[str]:
     """Quantise the encoder in place; refuse it where it loses too much."""
     task = module.scheme.task if isinstance(module, DocumentClassificationModule) else "ner"
     documents = list(annotated(options, READ_TASKS[task]))
@@ -138,7 +131,9 @@ def _int8(module: DocumentModule, folder: Path, options: Namespace) -> list[str]
     make_int8(plain, small)
     files = (plain, small)
     sizes = [sum(f.stat().st_size for f in (file, file.with_name(f"{file.name}.data")) if f.exists()) for file in files]
-    times = _seconds([OnnxModel(file, num_threads=1) for file in files], _probe(module))
+    ids = _probe(module).windows(0, 1).input_ids[None]
+    runs = [partial(OnnxModel(file, num_threads=1), ids, torch.ones_like(ids)) for file in files]
+    times = [min(repeat(run, number=1, repeat=_NUM_TIMINGS)) for run in runs]
     before = score_documents(load(folder), documents)
     if not before["num_documents"]:
         raise DataError(f"{options.data}: expected annotated documents, got none")
@@ -159,39 +154,28 @@ def _int8(module: DocumentModule, folder: Path, options: Namespace) -> list[str]
     ]
 
 
-def _seconds(models: list[OnnxModel], batch: Batch) -> list[float]:
-    """Least time of the first window, measured in turn."""
-    ids = batch.windows(0, 1).input_ids[None]
-    best = [float("inf")] * len(models)
-    for _ in range(_NUM_TIMINGS):
-        for i, model in enumerate(models):
-            start = time.perf_counter()
-            model(ids, torch.ones_like(ids))
-            best[i] = min(best[i], time.perf_counter() - start)
-    return best
-
-
-def _probe(module: DocumentModule) -> Batch:
+def _probe(module: Task) -> Batch:
     tokenizer, size = module.preprocessor.tokenizer, module.preprocessor.windower.size_tokens
     longest = min(size or _PROBE_TOKENS, _PROBE_TOKENS)
     least = tokenizer.num_special + 1
     return probe_batch(tokenizer, (longest, max(longest // 2, least), least))
 
 
+def _names(module: Task) -> tuple[str, ...]:
+    return module.labels if isinstance(module, DocumentClassificationModule) else module.tags.tags
+
+
 @torch.inference_mode()
-def _vectors(module: DocumentModule, encoder: Encoder, batch: Batch) -> Tensor:
+def _vectors(module: Task, encoder: Encoder, batch: Batch) -> Tensor:
     """Vectors of tokens in tagging, else of windows. *Shape:* (T, D) or (W, D)."""
     hidden = encoder(batch)
-    return (
-        pool_windows(hidden, batch.bounds, module.pool) if isinstance(module, DocumentClassificationModule) else hidden
-    )
+    return hidden if isinstance(module, NERModule) else pool_windows(hidden, batch.bounds, module.pool)
 
 
 @torch.inference_mode()
-def _logits(module: DocumentModule, encoder: Encoder, batch: Batch) -> Tensor:
+def _logits(module: Task, encoder: Encoder, batch: Batch) -> Tensor:
     """Scores of tokens in tagging, else of windows, each a document of its own. *Shape:* (T, K) or (W, K)."""
-    vectors, head = _vectors(module, encoder, batch), module.head
-    assert isinstance(head, nn.Module)
+    vectors = _vectors(module, encoder, batch)
     if isinstance(module, NERModule):
         return module.head.linear(vectors)
-    return head(vectors, batch.document_bounds)[0]
+    return module.head(vectors, batch.document_bounds)[0]

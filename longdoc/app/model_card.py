@@ -10,40 +10,12 @@ import yaml
 from longdoc.app.class_report import score_line
 from longdoc.training.module import DocumentModule
 
-_CARD = """---
-library_name: {library}
-pipeline_tag: {pipeline}
-tags: [longdoc]
----
-
-# {name}
-
-Trained with longdoc on whole documents, to tell {labels}.
-
-## Use
-
-{use}
-
-{notes}
-
-## Scores and data
-
-{scores}
-
-{data}
-
-## How documents were read
-
-```yaml
-{reading}```
-{lost}"""
-
-_USE_TRANSFORMERS = """```python
+_TRANSFORMERS = """```python
 from transformers import pipeline
 
 print(pipeline("{pipeline}", "{name}", {arguments})("..."))
 ```"""
-_USE_ONNX = """```python
+_ONNX = """```python
 import longdoc
 
 print(longdoc.load("{name}").predict("...").predicted)
@@ -65,27 +37,37 @@ def model_card(module: DocumentModule, checkpoint: Path, name: str, onnx: bool, 
         notes: What was measured.
     """
     tags = module.task == "ner"
-    pipeline = "token-classification" if tags else "text-classification"
-    arguments = 'aggregation_strategy="simple"' if tags else "truncation=True, top_k=None"
-    head = "the vectors of words, (words, width)" if tags else "all windows of one document, (windows, width)"
-    use = _USE_ONNX.format(name=name, head=head) if onnx else ""
-    lost = "".join(f"* {line}\n" for line in _lost(module))
-    return _CARD.format(
-        library="onnx" if onnx else "transformers",
-        pipeline=pipeline,
-        name=name,
-        labels=", ".join(f"`{label}`" for label in module.labels),
-        use=use or _USE_TRANSFORMERS.format(pipeline=pipeline, name=name, arguments=arguments),
-        notes="\n".join(f"* {note}" for note in notes),
-        scores=_scores(_beside(checkpoint, "metrics.json").get("test")),
-        data=_data(_beside(checkpoint, "config.yaml"), _beside(checkpoint, "metrics.json")),
-        reading=yaml.safe_dump(_reading(module), sort_keys=False, allow_unicode=True),
-        lost="" if onnx else f"\n## What is lost without longdoc\n\n{lost}",
-    )
+    told = {
+        "name": name,
+        "pipeline": "token-classification" if tags else "text-classification",
+        "arguments": 'aggregation_strategy="simple"' if tags else "truncation=True, top_k=None",
+        "head": "the vectors of words, (words, width)" if tags else "all windows of one document, (windows, width)",
+    }
+    labels = ", ".join(f"`{label}`" for label in module.labels)
+    config, metrics, reading = _beside(checkpoint, "config.yaml"), _beside(checkpoint, "metrics.json"), _reading(module)
+    front = {"library_name": "onnx" if onnx else "transformers", "pipeline_tag": told["pipeline"], "tags": ["longdoc"]}
+    parts = [
+        f"---\n{yaml.safe_dump(front, sort_keys=False)}---",
+        f"# {name}",
+        f"Trained with longdoc on whole documents, to tell {labels}.",
+        "## Use",
+        (_ONNX if onnx else _TRANSFORMERS).format(**told),
+        _listed(notes),
+        "## Scores and data",
+        _scores(metrics.get("test")),
+        _data(config, metrics),
+        "## How documents were read",
+        f"```yaml\n{yaml.safe_dump(reading, sort_keys=False, allow_unicode=True)}```",
+    ]
+    return "\n\n".join(parts if onnx else [*parts, "## What is lost without longdoc", _listed(_lost(reading))]) + "\n"
+
+
+def _listed(lines: Sequence[str] | Iterator[str]) -> str:
+    return "\n".join(f"* {line}" for line in lines)
 
 
 def _beside(checkpoint: Path, name: str) -> dict[str, Any]:
-    """Read a file of the run whose best checkpoint this is; nothing where there is none."""
+    """Read a file of the run whose best checkpoint this is, JSON too; nothing where there is none."""
     path = (checkpoint if checkpoint.is_dir() else checkpoint.parent) / name
     if not path.is_file() or not (checkpoint.is_dir() or checkpoint.name == "best.ckpt"):
         return {}
@@ -97,13 +79,12 @@ def _scores(test: dict[str, Any] | None) -> str:
     if test is None:
         return "No `metrics.json` with scores of a test split stood beside the checkpoint."
     told = f"F1 of whole entities {test['f1']:.4f}" if test.get("task", "ner") == "ner" else score_line(test)
-    names = ("precision", "recall", "f1")
     rows = [
-        f"| {label} | {' | '.join(f'{row[name]:.4f}' for name in names)} | {row['num_gold']:.0f} |"
+        f"| {label} | {row['precision']:.4f} | {row['recall']:.4f} | {row['f1']:.4f} | {row['num_gold']:.0f} |"
         for label, row in test["labels"].items()
     ]
-    table = ["| | precision | recall | F1 | support |", "|---|---|---|---|---|", *rows] if rows else []
-    return "\n".join([f"On {test['num_documents']} test documents: {told}.", "", *table]).strip()
+    table = ["", "| | precision | recall | F1 | support |", "|---|---|---|---|---|", *rows] if rows else []
+    return "\n".join([f"On {test['num_documents']} test documents: {told}.", *table])
 
 
 def _data(config: dict[str, Any], metrics: dict[str, Any]) -> str:
@@ -122,7 +103,7 @@ def _reading(module: DocumentModule) -> dict[str, Any]:
     settings = {key: value for key, value in module.settings().items() if key not in ("scheme", "dropout", "slices")}
     reading = {"windows": kept["windower"], "selection": kept["selection"], **settings}
     if module.task == "ner":
-        return {**reading, "tag_scheme": kept["tags"]["scheme"]}
+        return {"task": "ner", **reading, "tag_scheme": kept["tags"]["scheme"]}
     scheme: Any = module.settings()["scheme"]
     if scheme["task"] == "multi_label":
         thresholds: Any = module.thresholds
@@ -130,20 +111,20 @@ def _reading(module: DocumentModule) -> dict[str, Any]:
     return {"task": scheme["task"], **reading}
 
 
-def _lost(module: DocumentModule) -> Iterator[str]:
-    if module.preprocessor.windower.mode == "overlap":
+def _lost(reading: dict[str, Any]) -> Iterator[str]:
+    if reading["windows"]["mode"] == "overlap":
         yield "Windows: transformers reads one, and cuts off or refuses what lies beyond. longdoc reads them all."
-    if module.preprocessor.selection is not None:
+    if reading["selection"] is not None:
         yield "The selection of sentences."
     yield "Words: in longdoc no token mixes two, as in `2017,`; where none does, both read the same ids."
-    if module.task == "ner":
+    if reading["task"] == "ner":
         yield "Stitching: longdoc joins the scores of all windows, so an entity on a border comes back whole."
         yield "Decoding: longdoc finds the best legal sequence of tags; a pipeline may break an entity up."
-        if module.settings()["subword"] == "mean":
+        if reading["subword"] == "mean":
             yield "The score of a word, which is the mean of the logits of its tokens."
         return
     yield "Aggregation: the answer is that of one window."
-    if "thresholds" in _reading(module):
+    if "thresholds" in reading:
         yield "The thresholds above."
     yield (
         "A hidden layer that the architecture has in its head lets vectors through unchanged, in float32: keep that "

@@ -22,18 +22,14 @@ from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch
 from longdoc.models.classification import WindowPool
 from longdoc.models.encoder import Encoder, encoder_state
-from longdoc.models.hf_attention import AttentionSettings, settings_of
+from longdoc.models.hf_attention import settings_of
 from longdoc.text.classes import ClassTask
 from longdoc.text.tokens import WordTokenizer
 
 LIMIT = 1e-4
 """By how much a score may differ."""
 _ADVICE = "use --onnx, which writes what the checkpoint computes"
-_PROBLEMS = {
-    "single_label": "single_label_classification",
-    "multi_label": "multi_label_classification",
-    "regression": "regression",
-}
+
 # A power of two changes no digit, and tanh(x) = x below it, in float32.
 _SMALL = 2.0**-12
 _LINEAR_FROM = 6.0  # where gelu(x) = x
@@ -62,7 +58,7 @@ def headed_model(
         labels: Of the K scores.
         task: ``ner`` scores tokens, all others windows.
         batch: Windows to compare on.
-        expected: Their scores. *Shape:* (T, K) for ``ner``, else (W, K).
+        expected: Their logits. *Shape:* (T, K) for ``ner``, else (W, K).
         pool: How a window became a vector.
         size_tokens: Longest window; decides whether an attention window covers it.
 
@@ -78,7 +74,7 @@ def headed_model(
     kept.pop("longdoc", None)
     kept |= {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
     if task != "ner":
-        kept["problem_type"] = _PROBLEMS[task]
+        kept["problem_type"] = task if task == "regression" else f"{task}_classification"
     if "classifier_activation" in kept:  # MobileBERT's is a switch
         kept["classifier_activation"] = False if isinstance(kept["classifier_activation"], bool) else "linear"
     if "classifier_pooling" in kept:
@@ -99,22 +95,26 @@ def headed_model(
     if len(hidden) > 1 or last.weight.shape != linear.weight.shape:
         raise ConfigError(f"{name}: the head of {type(model).__name__} has no place for a linear layer; {_ADVICE}")
     norms = [_last_norm(encoder.model.modules()), _last_norm(new)]
+    expected = expected.log_softmax(-1) if task == "single_label" else expected
     for activation in ("tanh", "relu", "norm") if hidden else ("none",):
         _fill_(activation, linear, last, hidden, *norms)
         difference = float((_scores(model, batch, task) - expected).abs().max())
         if difference <= LIMIT * max(1.0, float(expected.abs().max())):
             return model, difference
+    over, more = "the first token", ""
+    if pool == "mean":
+        over, more = "the mean of the tokens", "; or train with model.pool=first"
     raise ConfigError(
-        f"{name}: the head of {type(model).__name__} cannot give the scores of longdoc's, a linear layer over "
-        f"{'the mean of the tokens' if pool == 'mean' else 'the first token'} of a window; {_ADVICE}"
-        f"{'; or train with model.pool=first' if pool == 'mean' else ''}"
+        f"{name}: the head of {type(model).__name__} cannot give the scores of longdoc's, a linear layer over {over} "
+        f"of a window; {_ADVICE}{more}"
     )
 
 
 def _check_plain(encoder: Encoder, size_tokens: int | None) -> None:
     """Refuse attention that Hugging Face's own would not compute."""
-    kept = getattr(encoder.model.config, "longdoc", None)
-    settings = AttentionSettings(None, None) if kept is None else settings_of(encoder.model.config)
+    if getattr(encoder.model.config, "longdoc", None) is None:
+        return
+    settings = settings_of(encoder.model.config)
     reach = float("inf") if size_tokens is None else size_tokens - 1
     if settings.control is not None:
         raise ConfigError(f"attention={settings.control} is not what transformers would compute; {_ADVICE}")
@@ -131,10 +131,8 @@ def _scores(model: PreTrainedModel, batch: Batch, task: HeadTask) -> Tensor:
     parts = batch.input_ids.split(batch.lengths.tolist())
     with torch.inference_mode():
         logits = [model(input_ids=ids[None], attention_mask=torch.ones_like(ids[None])).logits[0] for ids in parts]
-    if task == "ner":
-        return torch.cat(logits)
-    stacked = torch.stack(logits)
-    return stacked.log_softmax(-1) if task == "single_label" else stacked
+    scores = torch.cat(logits) if task == "ner" else torch.stack(logits)
+    return scores.log_softmax(-1) if task == "single_label" else scores
 
 
 @torch.no_grad()
@@ -143,14 +141,8 @@ def _fill_(
 ) -> None:
     """Put a linear layer into the last one, and let vectors through the hidden one where its activation is linear.
 
-    Args:
-        activation: ``tanh`` is the identity near zero, ``relu`` and gelu far above it, ``norm`` undoes and repeats the
-            norm that the vectors come from.
-        linear: Longdoc's.
-        last: The last layer.
-        hidden: The one before it, if there is one.
-        before: Norm that the vectors come from.
-        after: Norm behind the hidden layer.
+    ``tanh`` is the identity near zero, ``relu`` and gelu are far above it. ``norm`` undoes the norm that the vectors
+    come from (``before``), which is repeated behind the hidden layer (``after``).
     """
     last.weight.copy_(linear.weight)
     last.bias.copy_(linear.bias)
@@ -177,11 +169,9 @@ def _last_norm(modules: Iterable[nn.Module]) -> nn.Module | None:
 
 
 def probe_batch(tokenizer: WordTokenizer, lengths: Sequence[int]) -> Batch:
-    """Make windows of random tokens, each a document of its own, to compare models on.
+    """Make windows of random tokens, of these lengths with the special ones, to compare models on.
 
-    Args:
-        tokenizer: Gives the special tokens and the vocabulary.
-        lengths: Tokens of each window, special ones included.
+    Each is a document of its own.
     """
     low = tokenizer.vocab_size // 4
     ids, generator = [], torch.Generator().manual_seed(0)
@@ -196,25 +186,16 @@ def probe_batch(tokenizer: WordTokenizer, lengths: Sequence[int]) -> Batch:
 
 
 def hf_tokenizer(tokenizer: WordTokenizer, max_tokens: int | None) -> PreTrainedTokenizerFast:
-    """Give the tokenizer as one of Hugging Face; a token may then mix words.
-
-    Args:
-        tokenizer: The one that the encoder was trained with.
-        max_tokens: Longest window, special tokens included.
-    """
+    """Give the tokenizer as one of Hugging Face, for windows up to ``max_tokens``; a token may then mix words."""
     state = json.loads(tokenizer.backend.to_str())
     before = state["pre_tokenizer"]
     if before is not None and before["type"] == "ByteLevel":
         before["add_prefix_space"] = True  # as longdoc does for the first word of a text
-    token = tokenizer.backend.id_to_token
-    first = [token(i) for i in tokenizer.prefix_ids[:1]]
-    final = [token(i) for i in tokenizer.suffix_ids[-1:]]
+    ids: dict[str, tuple[int, ...]] = {"unk": (tokenizer.unk_id,), "pad": (tokenizer.pad_id,)}
+    ids |= {"cls": tokenizer.prefix_ids[:1], "sep": tokenizer.suffix_ids[-1:]}
     return PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(state)),
-        unk_token=token(tokenizer.unk_id),
-        pad_token=token(tokenizer.pad_id),
-        **({"cls_token": first[0]} if first else {}),
-        **({"sep_token": final[0]} if final else {}),
+        **{f"{name}_token": tokenizer.backend.id_to_token(i) for name, found in ids.items() for i in found},
         model_max_length=max_tokens or int(1e30),
         model_input_names=["input_ids", "attention_mask"],
         split_special_tokens=True,

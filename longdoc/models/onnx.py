@@ -21,6 +21,7 @@ from transformers.masking_utils import AttentionMaskInterface
 from transformers.modeling_outputs import BaseModelOutput
 
 from longdoc.attention import alibi_slopes
+from longdoc.attention.pattern import in_window
 from longdoc.errors import ConfigError, MissingExtra
 from longdoc.models.aggregation import Vote, vote
 from longdoc.models.classification import ClassificationHead
@@ -145,15 +146,7 @@ def dense_attention(
 ) -> tuple[Tensor, None]:
     """Compute the attention of one layer with operations that any length of a window goes through.
 
-    Args:
-        module: The attention of the layer; its configuration says who may see whom.
-        query: *Shape:* (B, H, L, E).
-        key: *Shape:* (B, J, L, E).
-        value: *Shape:* (B, J, L, E).
-        attention_mask: True where there is a token; padding stands at the end. *Shape:* (B, L).
-        scaling: Factor of the scores.
-        sliding_window: The layer's own window, as ModernBERT gives it: neighbours on each side plus one.
-        position_bias: A learned bias, which is refused.
+    It takes what `attention_forward` takes, with a mask of (B, L) whose padding stands at the end.
     """
     if position_bias is not None:
         raise ConfigError(f"{type(module).__name__}: a learned position bias is not supported in ONNX")
@@ -188,12 +181,7 @@ def _patterned(scores_BHLL: Tensor, settings: AttentionSettings, sliding_window:
         scores_BHLL = scores_BHLL - slopes * offset_LL.abs().masked_fill(global_LL, 0)
     if left is None and right is None:
         return scores_BHLL
-    near_LL = torch.ones_like(global_LL)
-    if left is not None:
-        near_LL = near_LL & (offset_LL >= -left)
-    if right is not None:
-        near_LL = near_LL & (offset_LL <= right)
-    return torch.where(near_LL | global_LL, scores_BHLL, _HIDDEN)
+    return torch.where(in_window(offset_LL, left, right) | global_LL, scores_BHLL, _HIDDEN)
 
 
 def _settings(config: Any) -> AttentionSettings | None:
@@ -247,17 +235,14 @@ def _write(model: nn.Module, example: tuple[Tensor, ...], path: Path, output: st
 @contextmanager
 def _silent() -> Iterator[None]:
     """Hold back what exporters say of themselves."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "root")]
-    levels = [logger.level for logger in loggers]
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)
 
 
 AttentionInterface.register(_NAME, dense_attention)
