@@ -70,10 +70,9 @@ def baselines(
     ``linear_selected`` and ``linear_random`` on those and on as many random ones. Tagging with selection: ``ceiling``
     and ``ceiling_random``, the share of gold entities of the test split that the selected or random sentences hold.
     """
-    selection = preprocessor.selection
     at_random = None
-    if selection is not None:
-        at_random = replace(preprocessor, selection=replace(selection, method="random"), scorer=None)
+    if preprocessor.selection is not None:
+        at_random = replace(preprocessor, selection=replace(preprocessor.selection, method="random"), scorer=None)
     if not isinstance(module, DocumentClassificationModule):
         if at_random is None:
             return {}
@@ -100,9 +99,7 @@ def baselines(
 
 def _text(read: Preprocessor | None, document: Any) -> str:
     """What is read of a document."""
-    if read is None:
-        return document.text
-    kept = read(document).kept
+    kept = None if read is None else read(document).kept
     return document.text if kept is None else "\n".join(document.text[start:end] for start, end in kept.tolist())
 
 

@@ -54,17 +54,26 @@ def wilson_interval(num_correct: int, num: int) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def print_class_report(report: Mapping[str, Any], title: str, console: Console) -> None:
-    """Print the scores of ``evaluate_classes``."""
-    table = Table(title=Text(f"{title}: {report['num_documents']} documents"), title_justify="left")
-    table.add_column("class" if report["labels"] else "")
+def score_table(title: str, first: str) -> Table:
+    """A table to hold the scores of labels, with ``first`` over what they are of."""
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column(first)
     for name in ("precision", "recall", "F1", "support"):
         table.add_column(name, justify="right")
-    for label, row in report["labels"].items():
-        table.add_row(
-            Text(label), *(f"{row[name]:.4f}" for name in ("precision", "recall", "f1")), str(row["num_gold"])
-        )
+    return table
+
+
+def score_cells(row: Mapping[str, float]) -> list[str]:
+    """The cells of one row of such a table."""
+    return [f"{row['precision']:.4f}", f"{row['recall']:.4f}", f"{row['f1']:.4f}", str(int(row["num_gold"]))]
+
+
+def print_class_report(report: Mapping[str, Any], title: str, console: Console) -> None:
+    """Print the scores of ``evaluate_classes``."""
     if report["labels"]:
+        table = score_table(f"{title}: {report['num_documents']} documents", "class")
+        for label, row in report["labels"].items():
+            table.add_row(Text(label), *score_cells(row))
         console.print(table)
     console.print(Text(score_line(report)), soft_wrap=True)
     for row in report["by_length"]:

@@ -4,7 +4,7 @@ import csv
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
@@ -47,17 +47,10 @@ class Group:
     documents: list[dict[str, dict[str, Any]]] = field(default_factory=list)
     num_failed: int = 0
 
-    def mean(self, *keys: str) -> float | None:
+    def mean(self, section: str, name: str) -> float | None:
         """Mean of a number over the runs; None where one of them lacks it."""
-        values = [_at(metrics, keys) for metrics in self.metrics]
-        return None if not values or None in values else fmean(values)  # type: ignore[arg-type]
-
-
-def _at(metrics: Mapping[str, Any], keys: Iterable[str]) -> float | None:
-    value: Any = metrics
-    for key in keys:
-        value = (value or {}).get(key)
-    return value
+        values: list[Any] = [(metrics.get(section) or {}).get(name) for metrics in self.metrics]
+        return None if not values or None in values else fmean(values)
 
 
 def run_folders(paths: Sequence[str | Path]) -> list[Path]:
@@ -85,7 +78,7 @@ def _natural(path: Path) -> tuple[bool, int, str]:
 
 def read_groups(folders: Sequence[Path]) -> list[Group]:
     """Read runs and put repetitions together, in the order given."""
-    overrides = [_overrides(folder) for folder in folders]
+    overrides = [_read(folder / ".hydra" / "overrides.yaml", yaml.safe_load) or [] for folder in folders]
     common = set.intersection(*map(set, overrides)) if len(folders) > 1 else set()
     groups: dict[str, Group] = {}
     for folder, of_one in zip(folders, overrides, strict=True):
@@ -107,10 +100,6 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
     if len(tasks) > 1:
         raise ConfigError(f"runs of different tasks cannot be compared: {', '.join(sorted(tasks))}")
     return list(groups.values())
-
-
-def _overrides(folder: Path) -> list[str]:
-    return _read(folder / ".hydra" / "overrides.yaml", yaml.safe_load) or []
 
 
 def _read(path: Path, load: Any) -> Any:
@@ -184,12 +173,11 @@ def _score(rows: np.ndarray) -> np.ndarray:
 def pareto_front(rows: Sequence[Mapping[str, Any]]) -> list[int]:
     """Rows that no other beats in both score and speed."""
     points = [(row["score"], row["tokens_per_second"]) for row in rows]
-    told = [i for i, point in enumerate(points) if None not in point]
-    return [i for i in told if not any(_beats(points[j], points[i]) for j in told)]
-
-
-def _beats(one: tuple, other: tuple) -> bool:
-    return one[0] >= other[0] and one[1] >= other[1] and one != other
+    told = [point for point in points if None not in point]
+    beaten = {
+        (x, y) for x, y in told for score, speed in told if score >= x and speed >= y and (score, speed) != (x, y)
+    }
+    return [i for i, point in enumerate(points) if point in told and point not in beaten]
 
 
 def score_name(groups: Sequence[Group]) -> str:
@@ -199,14 +187,11 @@ def score_name(groups: Sequence[Group]) -> str:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    def number(value: float | None, form: str) -> str:
-        return "" if value is None else format(value, form)
-
-    score = number(row["score"], ".4f") or "failed"
+    score = "failed" if row["score"] is None else f"{row['score']:.4f}"
     spread = "" if row["sd"] is None else f" ± {row['sd']:.4f}"
     change = "" if row["difference"] is None else f"{row['difference']:+.4f} ({row['low']:+.3f} to {row['high']:+.3f})"
     seeds = str(row["seeds"]) + (f" ({row['failed']} failed)" if row["failed"] and row["seeds"] else "")
-    numbers = [number(row[name], ",.0f") for name in _SPEED]
+    numbers = ["" if row[name] is None else f"{row[name]:,.0f}" for name in _SPEED]
     return [row["run"], seeds, score + spread, change, *numbers]
 
 
@@ -217,8 +202,8 @@ def _headings(name: str) -> list[str]:
 def print_table(rows: Sequence[Mapping[str, Any]], name: str, console: Console) -> None:
     """Print the comparison."""
     table = Table(title=f"Test scores: {name}", title_justify="left")
-    for place, heading in enumerate(_headings(name)):
-        table.add_column(heading, justify="left" if place == 0 else "right")
+    for heading in _headings(name):
+        table.add_column(heading, justify="left" if heading == "run" else "right")
     for row in rows:
         table.add_row(*map(Text, _cells(row)))
     console.print(table)

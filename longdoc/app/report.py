@@ -1,24 +1,26 @@
 """What a run or an evaluation tells: one plain structure for ``metrics.json`` and the console."""
 
 import json
+import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from longdoc.app.class_report import evaluate_classes, print_class_report
+from longdoc.app.class_report import evaluate_classes, print_class_report, score_cells, score_table
 from longdoc.text.alignment import LostSpan
 from longdoc.text.results import DocumentResult
 from longdoc.training.classification import DocumentClassificationModule
 from longdoc.training.metrics import SpanF1, seqeval_f1
 from longdoc.training.module import DocumentModule
 
-_BUCKETS = (("to 512", 512), ("to 1k", 1024), ("to 2k", 2048), ("to 4k", 4096), ("to 8k", 8192), ("above 8k", None))
+_BUCKETS = (("to 512", 512), ("to 1k", 1024), ("to 2k", 2048), ("to 4k", 4096), ("to 8k", 8192), ("above 8k", math.inf))
 _NUMBERS = ("precision", "recall", "f1", "num_gold")
 _WHY = {
     "unalignable": "begin or end inside a word",
@@ -26,6 +28,11 @@ _WHY = {
     "unknown_label": "have a label that the model does not know",
     "truncated": "stand beyond what was read",
     "not_selected": "stand in sentences that were not selected",
+}
+_SHARES = {
+    "train_padding_share": "padding",
+    "train_wait_share": "waiting for data",
+    "train_hardware_share": "of the device's rate at matrix products",
 }
 
 
@@ -40,13 +47,14 @@ def evaluate(module: DocumentModule, results: Sequence[Any], num_tokens: Mapping
     Returns:
         Scores; ``score`` is the one by which runs are compared, ``task`` says which that is.
     """
-    if isinstance(module, DocumentClassificationModule):
-        scored = [result for result in results if result.gold is not None]
-        score = partial(evaluate_classes, scheme=module.scheme, thresholds=module.thresholds.cpu().numpy())
-        rows = [{"tokens": name, **score(inside)} for name, inside in _buckets(scored, num_tokens)]
-        by_length = [{key: row[key] for key in ("tokens", "num_documents", "score")} for row in rows]
-        return {"task": module.scheme.task, **score(scored), "by_length": by_length, **_truncated(scored)}
-    return evaluate_spans(results, num_tokens, module.labels)
+    if not isinstance(module, DocumentClassificationModule):
+        return evaluate_spans(results, num_tokens, module.labels)
+    scored = [result for result in results if result.gold is not None]
+    score = partial(evaluate_classes, scheme=module.scheme, thresholds=module.thresholds.cpu().numpy())
+    rows = [{"tokens": name, **score(inside)} for name, inside in _buckets(scored, num_tokens)]
+    by_length = [{key: row[key] for key in ("tokens", "num_documents", "score")} for row in rows]
+    more = {"by_length": by_length, "num_truncated_documents": sum(result.truncated for result in scored)}
+    return {"task": module.scheme.task, **score(scored), **more}
 
 
 def evaluate_spans(
@@ -70,12 +78,8 @@ def evaluate_spans(
         "seqeval": {"f1": seqeval_f1(scored), "mode": "strict", "scheme": "IOB2"},
         "by_length": by_length,
         "lost": count_lost(item for result in scored for item in result.lost),
-        **_truncated(scored),
+        "num_truncated_documents": sum(result.truncated for result in scored),
     }
-
-
-def _truncated(scored: Sequence[Any]) -> dict[str, int]:
-    return {"num_truncated_documents": sum(result.truncated for result in scored)}
 
 
 def document_counts(results: Sequence[Any]) -> list[dict[str, Any]]:
@@ -116,12 +120,9 @@ def _numbers(scores: Mapping[str, float], prefix: str = "") -> dict[str, float]:
 
 def _buckets(results: Sequence[Any], num_tokens: Mapping[str, int]) -> Iterator[tuple[str, list[Any]]]:
     """Results by length of the document; empty classes are left out."""
-    above = -1
-    for name, most in _BUCKETS:
-        inside = [r for r in results if num_tokens[r.id] > above and (most is None or num_tokens[r.id] <= most)]
-        if inside:
-            yield name, inside
-        above = above if most is None else most
+    places = [bisect_left(_BUCKETS, num_tokens[result.id], key=itemgetter(1)) for result in results]
+    for place in sorted(set(places)):
+        yield _BUCKETS[place][0], [result for result, at in zip(results, places, strict=True) if at == place]
 
 
 def print_report(report: Mapping[str, Any], title: str, console: Console) -> None:
@@ -130,30 +131,23 @@ def print_report(report: Mapping[str, Any], title: str, console: Console) -> Non
         _print_spans(report, title, console)
     else:
         print_class_report(report, title, console)
-    if report["num_truncated_documents"]:
-        console.print(
-            f"{report['num_truncated_documents']} of {report['num_documents']} documents were not read to their end"
-        )
+    if num_truncated := report["num_truncated_documents"]:
+        console.print(f"{num_truncated} of {report['num_documents']} documents were not read to their end")
 
 
 def _print_spans(report: Mapping[str, Any], title: str, console: Console) -> None:
-    heading = Text(f"{title}: strict entity scores, character spans against raw gold")
-    table = Table(title=heading, title_justify="left")
-    table.add_column("label")
-    for name in ("precision", "recall", "F1", "support"):
-        table.add_column(name, justify="right")
+    table = score_table(f"{title}: strict entity scores, character spans against raw gold", "label")
     for label, row in report["labels"].items():
-        table.add_row(Text(label), *_cells(row))
+        table.add_row(Text(label), *score_cells(row))
     table.add_section()
-    table.add_row("all (micro)", *_cells(report), style="bold")
-    if report["slices"]:
-        table.add_section()
-        for name, row in report["slices"].items():
-            table.add_row(Text(f"slice {name}"), *_cells(row))
+    table.add_row("all (micro)", *score_cells(report), style="bold")
+    table.add_section()
+    for name, row in report["slices"].items():
+        table.add_row(Text(f"slice {name}"), *score_cells(row))
     table.add_section()
     for row in report["by_length"]:
         documents = "document" if row["num_documents"] == 1 else "documents"
-        table.add_row(f"{row['tokens']} tokens ({row['num_documents']} {documents})", *_cells(row))
+        table.add_row(f"{row['tokens']} tokens ({row['num_documents']} {documents})", *score_cells(row))
     console.print(table)
     seqeval = report["seqeval"]
     console.print(f"seqeval F1 {seqeval['f1']:.4f} (mode {seqeval['mode']}, scheme {seqeval['scheme']})")
@@ -168,26 +162,14 @@ def lost_line(lost: Mapping[str, int], num_gold: int, where: str) -> str:
 
 
 def speed_line(speed: Mapping[str, Any]) -> str:
-    """Say in one line how fast it went and what it took."""
+    """Say in one line how fast it went and what it took; what was not measured is left out."""
+    told = {key: value for key, value in speed.items() if value is not None}
     parts = [
-        f"{name} {speed[f'{name}_tokens_per_second']:,.0f} tokens/s ({speed[f'{name}_seconds']:.0f} s)"
+        f"{name} {told[f'{name}_tokens_per_second']:,.0f} tokens/s ({told[f'{name}_seconds']:.0f} s)"
         for name in ("train", "test")
-        if speed.get(f"{name}_tokens_per_second") is not None
+        if f"{name}_tokens_per_second" in told
     ]
-    shares = (
-        ("padding", "padding"),
-        ("wait", "waiting for data"),
-        ("hardware", "of the device's rate at matrix products"),
-    )
-    parts += [
-        f"{speed[f'train_{name}_share']:.0%} {words}"
-        for name, words in shares
-        if speed.get(f"train_{name}_share") is not None
-    ]
-    if speed.get("peak_memory_mb") is not None:
-        parts.append(f"peak memory {speed['peak_memory_mb']:,} MB")
+    parts += [f"{told[key]:.0%} {words}" for key, words in _SHARES.items() if key in told]
+    if "peak_memory_mb" in told:
+        parts.append(f"peak memory {told['peak_memory_mb']:,} MB")
     return ", ".join(parts)
-
-
-def _cells(row: Mapping[str, float]) -> list[str]:
-    return [f"{row['precision']:.4f}", f"{row['recall']:.4f}", f"{row['f1']:.4f}", str(int(row["num_gold"]))]
