@@ -18,13 +18,7 @@ _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 
 
 def for_each(work: Callable[[_Piece], None], pieces: Sequence[_Piece], device: torch.device) -> None:
-    """Do work on all pieces; on a CPU with several threads at a time, each of which runs its operations on one core.
-
-    Args:
-        work: Writes its result in place. It is run without gradients.
-        pieces: What it is called with.
-        device: Where the tensors are.
-    """
+    """Do work on all pieces, in place and without gradients; on a CPU with several threads, each on one core."""
     num_threads = min(len(pieces), torch.get_num_threads()) if device.type == "cpu" else 1
     if num_threads < 2:
         for piece in pieces:

@@ -142,17 +142,12 @@ class Pattern:
             torch.zeros(self.num_tokens, dtype=torch.bool) if self.global_tokens is None else self.global_tokens.cpu()
         )
 
-    def with_window(self, left: int | None, right: int | None) -> "Pattern":
-        """Give the same pattern with another window: the same object each time, so that layers share what it holds."""
+    def narrowed(self, half_width: int) -> "Pattern":
+        """Give the same pattern with at most so many neighbours on each side: one object, whose cache layers share."""
+        left, right = (half_width if n is None else min(n, half_width) for n in (self.left, self.right))
         if (left, right) == (self.left, self.right):
             return self
-        return self._once(("window", left, right), lambda: replace(self, left=left, right=right, _cache={}))
-
-    def narrowed(self, half_width: int) -> "Pattern":
-        """Give the same pattern with at most ``half_width`` neighbours on each side."""
-        left = half_width if self.left is None else min(self.left, half_width)
-        right = half_width if self.right is None else min(self.right, half_width)
-        return self.with_window(left, right)
+        return self._once(("window", half_width), lambda: replace(self, left=left, right=right, _cache={}))
 
     def covers(self, length: int) -> bool:
         """Say whether the window reaches over a whole segment of this length from any of its tokens."""

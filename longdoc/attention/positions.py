@@ -1,13 +1,40 @@
-"""Positions: longer tables for learned ones, sinusoidal and rotary ones for encoders trained from scratch.
+"""Positions: the slopes of a distance bias, longer tables for learned positions, sinusoidal and rotary ones.
 
 Shapes: P positions, D width, B rows, L slots of a row, H heads, E width of a head.
 """
+
+import math
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from longdoc.errors import ConfigError
+
+
+def alibi_slopes(num_heads: int) -> Tensor:
+    """Give each head the slope m of its distance bias -m|i - j|, the symmetric form for encoders. *Shape:* (H,).
+
+    A power of two n gets the geometric series that starts at 2 ** (-8 / n). Any other number gets the series of the
+    next smaller power of two, then every second value of that of the next larger one: by design not monotonic.
+
+    **Source:** Press et al. (2022), section 3, and the authors' published code for other numbers of heads.
+
+    >>> alibi_slopes(4).tolist()
+    [0.25, 0.0625, 0.015625, 0.00390625]
+    """
+    if num_heads < 1:
+        raise ConfigError(f"num_heads={num_heads}: expected at least 1")
+    whole = 2 ** int(math.log2(num_heads))
+    slopes = _series(whole)
+    if whole < num_heads:
+        slopes += _series(2 * whole)[::2][: num_heads - whole]
+    return torch.tensor(slopes, dtype=torch.float32)
+
+
+def _series(num_heads: int) -> list[float]:
+    start = 2.0 ** (-8.0 / num_heads)
+    return [start ** (i + 1) for i in range(num_heads)]
 
 
 def tile(table_PD: Tensor, num_positions: int, num_special: int = 0) -> Tensor:
@@ -29,16 +56,7 @@ def tile(table_PD: Tensor, num_positions: int, num_special: int = 0) -> Tensor:
 
 
 def interpolate(table_PD: Tensor, num_positions: int, num_special: int = 0) -> Tensor:
-    """Lengthen a table of learned positions by stretching it linearly; first and last position keep their vectors.
-
-    Args:
-        table_PD: Learned vectors. *Shape:* (P, D).
-        num_positions: Positions that the result serves, special rows not counted; at least as many as before.
-        num_special: First rows that are no positions and stay as they are.
-
-    Returns:
-        *Shape:* (num_special + num_positions, D).
-    """
+    """Do what `tile` does by stretching the table linearly; first and last position keep their vectors."""
     special, body = _cut(table_PD, num_positions, num_special)
     stretched = F.interpolate(body.T[None].float(), size=num_positions, mode="linear", align_corners=True)
     return torch.cat((special, stretched[0].T.to(body.dtype)))
@@ -56,12 +74,7 @@ def sinusoidal(num_positions: int, width: int, base: float = 10000.0) -> Tensor:
 
 
 def rope_angles(position_ids_BL: Tensor, head_width: int, base: float = 10000.0) -> tuple[Tensor, Tensor]:
-    """Give cosine and sine of the rotary angles. *Shape:* two of (B, 1, L, E / 2).
-
-    Args:
-        position_ids_BL: *Shape:* (B, L).
-        head_width: E, even.
-        base: Of the geometric series of wavelengths.
+    """Give cosine and sine of the rotary angles, for an even head width E. *Shape:* two of (B, 1, L, E / 2).
 
     **Source:** Su et al. (2021), equation 15.
     """
