@@ -5,8 +5,8 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 
+from longdoc.app.inspect import add_parser as add_inspect_parser
 from longdoc.errors import ConfigError, DataError, MissingExtra
 
 # Each command's function is looked up when it runs, so that --help does not wait for torch.
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments[:1] == ["train"]:
         import_module("longdoc.app.hydra_app").main(arguments[1:])
         return
-    options = build_parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     module, _, function = _HANDLERS[options.command].partition(":")
     try:
         status = getattr(import_module(module), function)(options)
@@ -40,8 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(status)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The arguments of all commands."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("longdoc", description="Tag and classify long documents, and score the result.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser(
@@ -68,19 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--output", metavar="FILE", help="write the scores there as JSON")
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions there, one JSON line a document")
     _add_shared(evaluate)
-
-    inspect = commands.add_parser(
-        "inspect",
-        help="what a corpus holds, what truncation would lose, and which strategy that suggests",
-        description="Read a corpus before any training: lengths, what lies beyond one window, entities against window "
-        "and overlap, labels, duplicates, rows that cannot be used, and what that suggests.",
-    )
-    inspect.add_argument("data", metavar="DATA", help="folder with train, dev and test, or one file")
-    inspect.add_argument("--model", metavar="NAME", help="encoder whose tokenizer counts: hub name or folder")
-    inspect.add_argument("--html", metavar="PAGE.html", type=Path, help="write a page with histograms, too")
-    inspect.add_argument("--window", type=int, metavar="TOKENS", help="default: 512, or what the encoder takes")
-    inspect.add_argument("--overlap", type=int, metavar="TOKENS", help="default: 128, or a quarter of a smaller window")
-    _add_fields(inspect)
+    add_inspect_parser(commands)
 
     compare = commands.add_parser("compare", help="finished runs in one table and one figure")
     compare.add_argument("runs", metavar="RUN", nargs="+", help="output folder of a run, or of a multirun")
@@ -102,15 +89,11 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_fields(parser: argparse.ArgumentParser) -> None:
+def _add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input-format", default="auto", help="format of the input (default: found out)")
     parser.add_argument(
-        "--field", metavar="OURS=THEIRS", action="append", default=[], help="where a field has another name: text=body"
+        "--field", metavar="OURS=THEIRS", action="append", default=[], help="where a field has another name"
     )
-
-
-def _add_reading(parser: argparse.ArgumentParser) -> None:
-    _add_fields(parser)
     parser.add_argument("--on-error", choices=("raise", "skip"), default="raise", help="what to do about bad rows")
 
 

@@ -2,19 +2,25 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import torch
+from rich import box
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
 from transformers import AutoConfig, AutoModel
 
-from longdoc.app.inspect.page import print_report, render_page
-from longdoc.app.inspect.statistics import CorpusReport, Finding, Statistics, find_copies_, measure
+from longdoc.app.inspect.advice import advise, findings
+from longdoc.app.inspect.page import Table, render_page, tables
+from longdoc.app.inspect.statistics import CorpusReport, Finding, Statistics, clean, find_copies_, measure
 from longdoc.errors import ConfigError
 from longdoc.models.encoder import input_limit, load_tokenizer
 from longdoc.models.scratch import train_tokenizer
 from longdoc.text.documents import Document
-from longdoc.text.formats import DocumentSource, ReadOptions, Repair, read, read_splits
+from longdoc.text.formats import DocumentSource, Repair, read, read_splits
 from longdoc.text.formats.splits import named_parts
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.windows import Windower
@@ -22,6 +28,8 @@ from longdoc.text.windows import Windower
 WINDOW_TOKENS = 512
 OVERLAP_TOKENS = 128
 TOKENIZER_CHARS = 4_000_000
+SHOWN_ROWS = 40
+SHOWN_FINDINGS = 5
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,9 +43,7 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"--field {pair!r}: expected OURS=THEIRS, as in --field text=body")
         fields[ours] = theirs
     with Console(stderr=True).status("") as status:
-        report = inspect_corpus(
-            args.data, args.model, args.input_format, fields, args.window, args.overlap, status.update
-        )
+        report = inspect_corpus(args.data, args.model, args.format, fields, args.window, args.overlap, status.update)
     print_report(report, Console())
     if args.html is not None:
         args.html.write_text(render_page(report), encoding="utf-8")
@@ -110,10 +116,9 @@ def open_parts(
     path: str, format: str = "auto", fields: Mapping[str, str | int] | None = None
 ) -> dict[str, DocumentSource]:
     """Open train, dev and test, or ``all`` where no file or folder has such a name."""
-    options = ReadOptions(fields or {})
     if Path(path).is_dir() and named_parts(Path(path), format):
-        return read_splits(path, format, "skip", options)
-    return {"all": read(path, format, "skip", options)}
+        return read_splits(path, format, fields, on_error="skip")
+    return {"all": read(path, format, fields, on_error="skip")}
 
 
 def encoder_limit(name: str) -> tuple[int | None, str]:
@@ -134,3 +139,49 @@ def _sample(source: DocumentSource, num_chars: int) -> Iterator[str]:
             num_chars -= len(item.text)
         if num_chars <= 0:
             return
+
+
+def print_report(report: CorpusReport, console: Console) -> None:
+    """Print all tables, then what they suggest, to a console of 80 columns or more."""
+    say = partial(console.print, markup=False, highlight=False)
+    say(clean(report.path), style="bold")
+    say("\n".join(map(clean, report.notes)), "")
+    for table in tables(report):
+        say(_rich(table), "")
+    for title, to_do, found in findings(report.whole):
+        say(title, style="bold")
+        say(to_do)
+        for where, reason in found[:SHOWN_FINDINGS]:
+            say(Padding(Text(f"{clean(where)}: {clean(reason)}"), (0, 0, 0, 2)))
+        if len(found) > SHOWN_FINDINGS:
+            say(f"  and {len(found) - SHOWN_FINDINGS:,} more; the page of --html lists them", style="dim")
+        say()
+    if not report.whole.num_documents:
+        say("No document can be used.", style="bold red")
+        return
+    advice = advise(report)
+    say("What this suggests", style="bold")
+    say(Padding(Text(advice.headline, style="bold green"), (0, 0, 0, 2)))
+    for note in advice.notes:
+        say(Padding(Text(f"- {note}"), (0, 0, 0, 2)))
+    if advice.command is not None:
+        say(f"\n  {clean(advice.command)}", style="bold", soft_wrap=True)
+
+
+def _rich(table: Table) -> RichTable:
+    shown = RichTable(title=table.title, title_justify="left", title_style="bold", min_width=len(table.title))
+    shown.box, shown.pad_edge, shown.show_edge, shown.padding = box.SIMPLE_HEAD, False, False, (0, 0, 0, 1)
+    for i, column in enumerate(table.columns):
+        shown.add_column(column, justify="right" if i else "left", overflow="fold")
+    for name, *cells in table.rows[:SHOWN_ROWS]:
+        shown.add_row(Text(clean(str(name))), *map(_narrow, cells), style="dim" if name == "total" else "")
+    if len(table.rows) > SHOWN_ROWS:
+        shown.caption = f"and {len(table.rows) - SHOWN_ROWS:,} more"
+    return shown
+
+
+def _narrow(cell: int | str) -> str:
+    """A number in six characters at most, so that the tables fit into 80 columns."""
+    if isinstance(cell, str) or cell < 100_000:
+        return cell if isinstance(cell, str) else f"{cell:,}"
+    return f"{cell / 1e3:.0f}k" if cell < 999_500 else f"{cell / 1e6:.1f}M"

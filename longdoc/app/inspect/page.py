@@ -1,27 +1,20 @@
-"""The tables of a report, and how they are shown: on the console, and with bars and all rows on a page of HTML."""
+"""The tables of a report, and the page that shows them. It needs neither script nor network, and escapes all data."""
 
-import io
-from collections.abc import Sequence
+import html
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from string import Template
 from typing import Literal
-
-from rich import box
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from longdoc.app.inspect.advice import advise, findings
 from longdoc.app.inspect.statistics import CorpusReport, Statistics, clean, histogram, percent, spread
 
-SHOWN_ROWS, SHOWN_FINDINGS = 40, 5
-PAGE_ROWS, PAGE_COLUMNS, BAR_COLUMNS = 200, 140, 40
+SHOWN_ROWS, SHOWN_OPEN = 200, 20
 
 
 @dataclass(frozen=True)
 class Table:
-    """What one table shows.
+    """A table for the console and the page.
 
     Args:
         title: What it shows.
@@ -101,80 +94,91 @@ def _lengths(what: str, values: Sequence[int], border: int, name: str) -> Table:
     return Table(f"Lengths of {what}; in the second colour, longer than {name} holds", ("tokens", what), rows, bars)
 
 
-def print_report(report: CorpusReport, console: Console, is_page: bool = False) -> None:
-    """Print all tables, then what they suggest, to a console of 80 columns or more.
-
-    Args:
-        report: What was counted.
-        console: Where to.
-        is_page: Whether to add histograms and to list far more of what was found.
-    """
-    say = partial(console.print, markup=False, highlight=False)
-    say(clean(report.path), style="bold")
-    say("\n".join(map(clean, report.notes)), "")
-    for table in [*tables(report), *(histograms(report) if is_page and report.whole.tokens else [])]:
-        say(_rich(table, is_page), "")
-    num_shown = PAGE_ROWS if is_page else SHOWN_FINDINGS
-    for title, to_do, found in findings(report.whole):
-        say(title, style="bold")
-        say(to_do)
-        for where, reason in found[:num_shown]:
-            say(Padding(Text(f"{clean(where)}: {clean(reason)}"), (0, 0, 0, 2)))
-        if len(found) > num_shown:
-            say(
-                f"  and {len(found) - num_shown:,} more{'' if is_page else '; the page of --html lists them'}",
-                style="dim",
-            )
-        say()
-    if not report.whole.num_documents:
-        say("No document can be used.", style="bold red")
-        return
-    advice = advise(report)
-    say("What this suggests", style="bold")
-    say(Padding(Text(advice.headline, style="bold green"), (0, 0, 0, 2)))
-    for note in advice.notes:
-        say(Padding(Text(f"- {note}"), (0, 0, 0, 2)))
-    if advice.command is not None:
-        say(f"\n  {clean(advice.command)}", style="bold", soft_wrap=True)
-
-
 def render_page(report: CorpusReport) -> str:
-    """The same as HTML that needs neither script nor network; all data are escaped."""
-    console = Console(record=True, width=PAGE_COLUMNS, file=io.StringIO())
-    print_report(report, console, is_page=True)
-    return console.export_html(code_format=_PAGE)
+    """Write the page."""
+    sections = [f"<p class=note>{_data(note)}</p>" for note in report.notes]
+    if report.whole.num_documents:
+        sections += [_advice(report), *map(_table, histograms(report) + tables(report))]
+    sections += _findings(report)
+    return _PAGE.substitute(path=html.escape(clean(report.path)), body="\n".join(sections))
 
 
-def _rich(table: Table, is_page: bool) -> RichTable:
-    shown = RichTable(title=table.title, title_justify="left", title_style="bold", min_width=len(table.title))
-    shown.box, shown.pad_edge, shown.show_edge, shown.padding = box.SIMPLE_HEAD, False, False, (0, 0, 0, 1)
-    for i, column in enumerate(table.columns):
-        shown.add_column(column, justify="right" if i else "left", overflow="fold")
-    if is_page and table.bars:
-        shown.add_column(width=BAR_COLUMNS)
-    num_shown = PAGE_ROWS if is_page else SHOWN_ROWS
-    for i, (name, *cells) in enumerate(table.rows[:num_shown]):
-        drawn: list[Text | str] = [Text(clean(str(name)), style="bold"), *map(_narrow, cells)]
-        if is_page and table.bars:
-            length, is_second = table.bars[i]
-            drawn.append(Text("█" * round(BAR_COLUMNS * length) or "▏", style="dark_orange3" if is_second else "blue"))
-        shown.add_row(*drawn, style="dim" if name == "total" else "")
-    if len(table.rows) > num_shown:
-        shown.caption = f"and {len(table.rows) - num_shown:,} more"
-    return shown
+def _data(text: object) -> str:
+    """Text from the data: escaped, and kept from turning its neighbours around if it runs from right to left."""
+    return f"<bdi>{html.escape(clean(str(text)))}</bdi>"
 
 
-def _narrow(cell: int | str) -> str:
-    """A number in six characters at most, so that the tables fit into 80 columns."""
-    if isinstance(cell, str) or cell < 100_000:
-        return cell if isinstance(cell, str) else f"{cell:,}"
-    return f"{cell / 1e3:.0f}k" if cell < 999_500 else f"{cell / 1e6:.1f}M"
+def _advice(report: CorpusReport) -> str:
+    advice = advise(report)
+    command = "" if advice.command is None else f"<p>Where to begin:</p><pre>{_data(advice.command)}</pre>"
+    return (
+        f"<section class=verdict><h2>What this suggests</h2><p><b>{_data(advice.headline)}</b></p>"
+        f"{_list(map(_data, advice.notes))}{command}</section>"
+    )
 
 
-# A span that is isolated cannot turn its neighbours around where it runs from right to left.
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>longdoc inspect</title><style>
-body {{ color: {foreground}; background: {background}; font-family: monospace; }} span {{ unicode-bidi: isolate; }}
-{stylesheet}
-</style></head><body><pre>{code}</pre></body></html>
-"""
+def _findings(report: CorpusReport) -> Iterator[str]:
+    for title, to_do, found in findings(report.whole):
+        items = _list(f"<code>{_data(where)}</code> {_data(reason)}" for where, reason in found[:SHOWN_ROWS])
+        opened = " open" if len(found) <= SHOWN_OPEN else ""
+        head = f"<summary>{title}</summary><p>{to_do}</p>"
+        yield f"<section><details{opened}>{head}{items}{_more(found)}</details></section>"
+
+
+def _list(items: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
+
+
+def _more(rows: Sequence[object]) -> str:
+    return f"<p class=note>and {len(rows) - SHOWN_ROWS:,} more</p>" if len(rows) > SHOWN_ROWS else ""
+
+
+def _table(table: Table) -> str:
+    heads = [column.replace("-\n", "").replace("\n", " ") for column in table.columns]
+    heads[1:1] = [""] if table.bars else []
+    body = []
+    for i, (name, *cells) in enumerate(table.rows[:SHOWN_ROWS]):
+        bar = _bar(*table.bars[i]) if table.bars else ""
+        numbers = "".join(f"<td>{cell:,}</td>" if isinstance(cell, int) else f"<td>{cell}</td>" for cell in cells)
+        body.append(f"<tr><th scope=row>{_data(name)}</th>{bar}{numbers}</tr>")
+    head = "".join(f"<th scope=col>{head}</th>" for head in heads)
+    return (
+        f"<section><h2>{table.title}</h2><div class=scroll><table><thead><tr>{head}</tr>"
+        f"</thead><tbody>{''.join(body)}</tbody></table></div>{_more(table.rows)}</section>"
+    )
+
+
+def _bar(length: float, is_second: bool) -> str:
+    kind = "bar second" if is_second else "bar"
+    return f'<td class=chart><div class="{kind}" style="width:{100 * length:.1f}%"></div></td>'
+
+
+_PAGE = Template("""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>$path - longdoc inspect</title>
+<style>
+:root { color-scheme: light dark; --paper: #fbfbfa; --ink: #1c1f23; --soft: #5d646d; --line: #dfe2e6; --bar: #5b7fa6;
+  --second: #d0743c; }
+@media (prefers-color-scheme: dark) { :root { --paper: #16181b; --ink: #e6e8ea; --soft: #a0a7b0; --line: #34393f;
+  --bar: #6f9ac9; --second: #e28a52; } }
+body { max-width: 60rem; margin: 0 auto; padding: 1.5rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; -webkit-text-size-adjust: 100%; }
+section { margin-top: 2.5rem; }
+h1 { font-size: 1.6rem; line-height: 1.25; }
+h2, summary { font-size: 1.15rem; font-weight: 600; margin: 0 0 .5rem; }
+.note, thead th, code { color: var(--soft); font-size: .875rem; }
+.verdict, pre { border: 1px solid var(--line); border-radius: 8px; padding: 1rem 1.25rem; }
+pre { white-space: pre-wrap; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .35rem .6rem; text-align: right; border-bottom: 1px solid var(--line); vertical-align: bottom;
+  font-weight: 500; overflow-wrap: normal; }
+th:first-child { text-align: left; padding-left: 0; min-width: 6rem; max-width: 16rem; overflow-wrap: anywhere; }
+.chart { width: 45%; min-width: 5rem; vertical-align: middle; }
+.bar { height: .75rem; min-width: 1px; background: var(--bar); }
+.second { background: var(--second); }
+</style></head><body><h1><bdi>$path</bdi></h1>
+$body
+</body></html>
+""")
