@@ -20,7 +20,7 @@ from longdoc.errors import ConfigError
 from longdoc.models.encoder import input_limit, load_tokenizer
 from longdoc.models.scratch import train_tokenizer
 from longdoc.text.documents import Document
-from longdoc.text.formats import DocumentSource, Repair, read, read_splits
+from longdoc.text.formats import DocumentSource, ReadOptions, Repair, read, read_splits
 from longdoc.text.formats.splits import named_parts
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.windows import Windower
@@ -116,9 +116,10 @@ def open_parts(
     path: str, format: str = "auto", fields: Mapping[str, str | int] | None = None
 ) -> dict[str, DocumentSource]:
     """Open train, dev and test, or ``all`` where no file or folder has such a name."""
+    options = ReadOptions(fields or {})
     if Path(path).is_dir() and named_parts(Path(path), format):
-        return read_splits(path, format, fields, on_error="skip")
-    return {"all": read(path, format, fields, on_error="skip")}
+        return read_splits(path, format, "skip", options)
+    return {"all": read(path, format, "skip", options)}
 
 
 def encoder_limit(name: str) -> tuple[int | None, str]:
