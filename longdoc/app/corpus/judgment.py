@@ -89,12 +89,8 @@ class Judgment:
         while sum(map(_num_words, zones["middle"])) < FAR_WORDS:
             zones["middle"].append(self._paragraph(self.far_cast))
         caption, signature = self._sentence("caption", self.everybody), self._sentence("signature", self.everybody)
-        num_near = sum(
-            piece.label is not None
-            for paragraph in ([caption, signature], *(paragraph for zone in zones.values() for paragraph in zone))
-            for sentence in paragraph
-            for piece in sentence
-        )
+        near = [caption, signature, *(sentence for zone in zones.values() for paragraph in zone for sentence in paragraph)]
+        num_near = sum(piece.label is not None for sentence in near for piece in sentence)
         zones["far"] = self._far_paragraphs(round(num_near * FAR_SHARE / (1 - FAR_SHARE)))
         return _document(document_id, self._set(caption, zones, signature), OUTCOMES[claim, counterclaim])
 

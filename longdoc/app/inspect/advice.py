@@ -76,9 +76,7 @@ def _strategy(report: CorpusReport) -> tuple[str, str]:
 
 def suggested_overlap(report: CorpusReport) -> int:
     """The overlap asked for, or a larger one in which nearly all entities fit, half a window at most."""
-    if not report.whole.entity_tokens:
-        return report.overlap
-    needed = int(np.percentile(report.whole.entity_tokens, FITTING_PERCENT, method="inverted_cdf"))
+    needed = int(np.percentile(report.whole.entity_tokens or [0], FITTING_PERCENT, method="inverted_cdf"))
     steps = min(report.room // 2 // OVERLAP_STEP_TOKENS, -(-needed // OVERLAP_STEP_TOKENS))
     return report.overlap if needed <= report.overlap else max(report.overlap, steps * OVERLAP_STEP_TOKENS)
 
@@ -120,11 +118,10 @@ def _about_parts(report: CorpusReport) -> list[str]:
     for kind in ("entities", "classes"):
         labels = sorted(getattr(whole, kind))
         train, test = (getattr(parts[name], kind) if name in parts else None for name in ("train", "test"))
+        few = [i for i in labels if train and 0 < train[i] < FEW_EXAMPLES]
         lists = {
             "No example in train, so never predicted": [i for i in labels if train is not None and not train[i]],
-            f"Fewer than {FEW_EXAMPLES} examples in train": [
-                i for i in labels if train and 0 < train[i] < FEW_EXAMPLES
-            ],
+            f"Fewer than {FEW_EXAMPLES} examples in train": few,
             "No example in test, so not measured": [i for i in labels if test and not test[i]],
         }
         for problem, found in lists.items():
@@ -138,13 +135,13 @@ def _command(report: CorpusReport, strategy: str) -> str | None:
     if not report.whole.entities:
         return None
     overlap = suggested_overlap(report)
-    settings = [
-        f"data.path={report.path}",
-        "" if report.model is None else f"model.name={report.model}",
-        f"strategy={strategy}",
-        f"windows.size_tokens={report.window}" if strategy != "sparse" and report.window != 512 else "",
-        f"windows.overlap_tokens={overlap}" if strategy == "chunk" and overlap != 128 else "",
-        "data.overlapping=outermost" if report.whole.overlapping else "",
-        "data.on_error=skip" if report.whole.bad_rows else "",
-    ]
-    return shlex.join(["python", "train.py", *filter(None, settings)])
+    settings = {
+        f"data.path={report.path}": True,
+        f"model.name={report.model}": report.model is not None,
+        f"strategy={strategy}": True,
+        f"windows.size_tokens={report.window}": strategy != "sparse" and report.window != 512,
+        f"windows.overlap_tokens={overlap}": strategy == "chunk" and overlap != 128,
+        "data.overlapping=outermost": report.whole.overlapping,
+        "data.on_error=skip": report.whole.bad_rows,
+    }
+    return shlex.join(["python", "train.py", *(setting for setting, is_needed in settings.items() if is_needed)])

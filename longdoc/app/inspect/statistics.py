@@ -28,19 +28,19 @@ class Finding(NamedTuple):
 
 @dataclass
 class Statistics:
-    """Numbers of a document, of a part of a corpus or of all of it; lists hold one number a document or an entity.
+    """Numbers of a document, of a part of a corpus or of all of it; special tokens are never counted.
 
     Args:
-        words: Words of each document.
-        tokens: Tokens of each document, special ones not counted.
-        tokens_read: Tokens of each document in its first window: all that truncation leaves.
+        words: Of each document.
+        tokens: Of each document.
+        tokens_read: Of each document in its first window: all that truncation leaves.
         entity_tokens: Tokens of all words that an entity touches.
         num_windows: Overlapping windows.
-        num_window_tokens: Tokens in them, special ones not counted.
+        num_window_tokens: Tokens in them.
         num_cut: Documents longer than one window.
         num_annotated: Documents with entities, labels or a target.
         num_in_no_window: Entities that no window holds whole.
-        entities: Entities by label.
+        entities: By label.
         entities_beyond: Those that reach past the first window, so that truncation loses them.
         classes: Documents by label.
     """

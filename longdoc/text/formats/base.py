@@ -26,14 +26,7 @@ _VISIBLE = re.compile(r"\S")
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that cannot be used.
-
-    Args:
-        file: The file it stands in.
-        line: Its first line, counted from 1; in CoNLL the line of the fault.
-        reason: What is wrong with it.
-        id: Document id, where one could be read.
-    """
+    """A row that cannot be used; ``line`` is its first, counted from 1, but in CoNLL that of the fault."""
 
     file: str
     line: int

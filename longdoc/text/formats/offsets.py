@@ -74,9 +74,7 @@ def convert_offsets(
 
 def utf16_offsets(text: str, offsets: Sequence[int]) -> list[int]:
     """Count code point offsets in UTF-16 units."""
-    return (
-        list(offsets) if text.isascii() else _positions(text, utf16=True, line_feed=0)[np.array(offsets, int)].tolist()
-    )
+    return _positions(text, utf16=True, line_feed=0)[np.array(offsets, int)].tolist()
 
 
 def _positions(text: str, *, utf16: bool, line_feed: int) -> np.ndarray:

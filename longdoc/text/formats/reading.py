@@ -52,13 +52,7 @@ _LABEL_STUDIO = re.compile(r'"data"\s*:\s*\{|"result"\s*:\s*\[')
 
 @dataclass
 class ReadReport:
-    """What one pass over the data found.
-
-    Args:
-        num_documents: Usable documents.
-        bad_rows: Rows that could not be used.
-        repairs: Repairs that were made to rows that could.
-    """
+    """What one pass over the data found: usable documents, rows that could not be used, repairs of rows that could."""
 
     num_documents: int = 0
     bad_rows: list[BadRow] = field(default_factory=list)
@@ -72,9 +66,8 @@ class ReadReport:
         advice = "Correct them, or leave them out with on_error=skip."
         if not self.num_documents and all(row.reason.startswith("no ") for row in self.bad_rows):
             advice = "Set fields, where what is missing has another name, or the task that the data is for."
-        return DataError(
-            f"{len(self.bad_rows)} rows cannot be used ({self.num_documents} can):\n{shown}{tail}\n{advice}"
-        )
+        told = f"{len(self.bad_rows)} rows cannot be used ({self.num_documents} can)"
+        return DataError(f"{told}:\n{shown}{tail}\n{advice}")
 
     def lines(self) -> list[str]:
         """Say how many rows were skipped or repaired, with the first of each; empty where all was well."""
