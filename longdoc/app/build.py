@@ -124,6 +124,11 @@ def complete(config: dict[str, Any]) -> dict[str, Any]:
     if trainer["precision"] == "auto":
         trainer["precision"], reason = choose_precision(trainer["accelerator"])
         log.info("precision %s: %s", trainer["precision"], reason)
+    if str(trainer["precision"]) in ("16-true", "bf16-true", "transformer-engine"):
+        raise ConfigError(
+            f"trainer.precision={trainer['precision']}: weights and losses need 32 bits; expected 32-true, bf16-mixed "
+            "or 16-mixed"
+        )
     if trainer["profiler"] in ("simple", "pytorch"):
         trace = f"{config['output_dir']}/trace.json" if trainer["profiler"] == "pytorch" else None
         trainer["profiler"] = {"_target_": "longdoc.training.profiling.StepProfiler", "trace_path": trace}

@@ -189,5 +189,7 @@ def build_optimizer(module: L.LightningModule, optimizer: OptimizerConfig | None
     """Build what Lightning asks of ``configure_optimizers``, for all parameters of a module that a Trainer has."""
     if optimizer is None:
         raise ConfigError(f"{type(module).__name__}: expected optimizer=OptimizerConfig(...) to train, got None")
-    built, schedule = optimizer.build(module, module.trainer.estimated_stepping_batches)
+    # Lightning clips no gradients under mixed precision if the optimiser may scale them itself, as a fused one may.
+    fused = module.device.type == "cpu" and "mixed" not in str(module.trainer.precision)
+    built, schedule = optimizer.build(module, module.trainer.estimated_stepping_batches, fused)
     return {"optimizer": built, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

@@ -2,12 +2,16 @@
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 
 from longdoc.app.build import complete
 from longdoc.app.precision import choose_precision
+from longdoc.app.train import train
+from longdoc.errors import ConfigError
+from tests.app.conftest import SMALL
 
 
 @pytest.mark.parametrize(
@@ -52,3 +56,16 @@ def test_the_choice_is_logged_and_a_set_one_is_kept(
         assert complete(composed("trainer=cpu", "trainer.precision=auto"))["trainer"]["precision"] == "bf16-mixed"
     assert caplog.messages == ["precision bf16-mixed: the CPU has amx_bf16"]
     assert complete(composed("trainer=cpu"))["trainer"]["precision"] == "32-true"
+
+
+def test_mixed_precision_trains_with_clipped_gradients(
+    corpus: Path, composed: Callable[..., dict], tmp_path: Path
+) -> None:
+    wanted = ("trainer.precision=bf16-mixed", "trainer.gradient_clip_val=1.0", "trainer.max_epochs=1")
+    config = composed(f"data.path={corpus}", f"data.cache_dir={tmp_path}", *SMALL, *wanted, output_dir=tmp_path / "out")
+    assert train(config)["train"]["num_skipped_steps"] == 0
+
+
+def test_weights_of_half_precision_are_refused(composed: Callable[..., dict]) -> None:
+    with pytest.raises(ConfigError, match=r"precision=bf16-true: .* bf16-mixed"):
+        complete(composed("trainer.precision=bf16-true"))

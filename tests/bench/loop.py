@@ -74,7 +74,7 @@ def main() -> None:
 def bare_epoch(config: dict[str, Any], parts: Run) -> float:
     """Train one epoch without Lightning; gives its seconds."""
     module, loader = parts.module.train(), parts.datamodule.train_dataloader()
-    optimizer, schedule = make(config["optim"]).build(module, len(loader))
+    optimizer, schedule = make(config["optim"]).build(module, len(loader), fused=True)
     start = time.perf_counter()
     for batch in loader:
         optimizer.zero_grad()

@@ -88,7 +88,7 @@ def test_without_layer_decay_it_is_plain_adamw_bit_for_bit():
     matrices = [p for p in theirs.parameters() if p.ndim > 1]
     vectors = [p for p in theirs.parameters() if p.ndim <= 1]
     plain = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}], lr=1e-3, fused=True
+        [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}], lr=1e-3
     )
     built, schedule = OptimizerConfig(lr=1e-3, weight_decay=0.1, schedule="constant", warmup_ratio=0.0).build(ours, 5)
     for _ in range(5):
