@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from longdoc.errors import ConfigError, DataError
+from longdoc.errors import DataError, check_choice
 from longdoc.text.documents import Document, Span
 from longdoc.text.tags import WordSpan
 
@@ -59,8 +59,7 @@ def without_overlap(
             ``longest_first`` keeps the longest spans of the document.
         document_id: For the message.
     """
-    if policy not in ("error", "outermost", "longest_first"):
-        raise ConfigError(f"overlapping={policy!r}: expected 'error', 'outermost' or 'longest_first'")
+    check_choice("overlapping", policy, get_args(OverlapPolicy))
     by_place = sorted(aligned, key=lambda item: (item[1], -item[2]))
     order = sorted(by_place, key=lambda item: item[1] - item[2]) if policy == "longest_first" else by_place
     kept: list[tuple[Span, int, int]] = []

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from longdoc.errors import ConfigError, check_choice
+from longdoc.errors import ConfigError, check_choice, check_integer
 from longdoc.text.sentences import SPLITTERS
 from longdoc.text.words import split_words
 
@@ -171,13 +171,12 @@ class Selection:
             return
         if (self.budget_tokens is None) == (self.budget_ratio is None):
             raise ConfigError(f"selection method={self.method!r}: expected one of the two budgets, got {budgets}")
-        if self.budget_tokens is not None and self.budget_tokens < 1:
-            raise ConfigError(f"selection budget_tokens={self.budget_tokens}: expected at least 1")
+        if self.budget_tokens is not None:
+            check_integer("selection budget_tokens", self.budget_tokens, 1)
         if self.budget_ratio is not None and not 0 < self.budget_ratio <= 1:
             raise ConfigError(f"selection budget_ratio={self.budget_ratio}: expected above 0 and at most 1")
         check_choice("selection splitter", self.splitter, SPLITTERS)
-        if self.neighbours < 0:
-            raise ConfigError(f"selection neighbours={self.neighbours}: expected 0 or more")
+        check_integer("selection neighbours", self.neighbours, 0)
 
     def budget(self, num_tokens: int) -> int:
         """Tokens that may be read of a document of so many."""

@@ -36,14 +36,7 @@ def split_sentences(text: str, splitter: str = "sentencex", language: str = "en"
 def sentence_words(text: str, words: np.ndarray, splitter: str = "sentencex", language: str = "en") -> np.ndarray:
     """Find the first word of each sentence that has one; a word that a border cuts belongs to the sentence before.
 
-    Args:
-        text: The original text.
-        words: Its words as ``split_words`` gives them. *Shape:* (num_words, 2).
-        splitter: As in ``split_sentences``.
-        language: ISO 639-1 code.
-
-    Returns:
-        Sorted indices of words, the first is 0. *Shape:* (num_sentences,), int64.
+    They come as sorted indices of words, which are those of ``split_words``. *Shape:* (num_sentences,), int64.
     """
     first = np.unique(np.searchsorted(words[:, 0], split_sentences(text, splitter, language)[:, 0]))
     return first[first < len(words)]

@@ -1,10 +1,10 @@
 """Stitching: the scores of overlapping windows become one sequence of scores a document, decoded once."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from longdoc.errors import ConfigError
+from longdoc.errors import check_choice
 from longdoc.text.documents import Span
 from longdoc.text.tags import TagScheme
 
@@ -22,8 +22,7 @@ class Stitcher:
     """
 
     def __init__(self, num_words: int, num_tags: int, aggregation: Aggregation = "mean") -> None:
-        if aggregation not in ("owner", "mean"):
-            raise ConfigError(f"aggregation={aggregation!r}: expected 'owner' or 'mean' for tagging")
+        check_choice("aggregation", aggregation, get_args(Aggregation))
         self.aggregation = aggregation
         self._sum = np.zeros((num_words, num_tags), dtype=np.float32)
         self._weight = np.zeros(num_words, dtype=np.float32)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice
 
 Scheme = Literal["BIOES", "IOB2"]
 WordSpan = tuple[int, int, str]
@@ -29,8 +29,7 @@ class TagScheme:
     scheme: Scheme = "BIOES"
 
     def __post_init__(self) -> None:
-        if self.scheme not in _PREFIXES:
-            raise ConfigError(f"scheme={self.scheme!r}: expected one of {sorted(_PREFIXES)}")
+        check_choice("scheme", self.scheme, tuple(_PREFIXES))
         if len(set(self.labels)) != len(self.labels):
             raise ConfigError(f"labels={self.labels}: expected distinct labels")
         if not self.labels:
@@ -64,16 +63,12 @@ class TagScheme:
         spans: list[WordSpan] = []
         label_of = self._label_of[tags]
         continues = self._continues[tags]
-        for first in np.flatnonzero(self._begins[tags]).tolist():
+        for first in np.flatnonzero((label_of >= 0) & ~continues).tolist():
             stop = first + 1
             while stop < len(tags) and continues[stop] and label_of[stop] == label_of[first]:
                 stop += 1
             spans.append((first, stop, self.labels[label_of[first]]))
         return spans
-
-    @cached_property
-    def _begins(self) -> np.ndarray:
-        return np.array([tag[0] in "BS" for tag in self.tags])
 
     @cached_property
     def _continues(self) -> np.ndarray:
@@ -91,9 +86,7 @@ class TagScheme:
     @cached_property
     def may_end(self) -> np.ndarray:
         """Tags that may stand last. *Shape:* (num_tags,), bool."""
-        if self.scheme == "IOB2":
-            return np.ones(len(self), dtype=bool)
-        return np.array([tag[0] in "OES" for tag in self.tags])
+        return np.array([self.scheme == "IOB2" or tag[0] in "OES" for tag in self.tags])
 
     @cached_property
     def may_follow(self) -> np.ndarray:

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice, check_integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +56,13 @@ class Windower:
     mode: Literal["overlap", "truncate"] = "overlap"
 
     def __post_init__(self) -> None:
-        if self.mode not in ("overlap", "truncate"):
-            raise ConfigError(f"windows mode={self.mode!r}: expected 'overlap' or 'truncate'")
-        if self.border not in ("word", "sentence"):
-            raise ConfigError(f"windows border={self.border!r}: expected 'word' or 'sentence'")
+        check_choice("windows mode", self.mode, ("overlap", "truncate"))
+        check_choice("windows border", self.border, ("word", "sentence"))
         if self.size_tokens is None and self.mode == "truncate":
             raise ConfigError("windows mode='truncate' needs size_tokens, got None: nothing would be cut")
-        if self.size_tokens is not None and self.size_tokens < 1:
-            raise ConfigError(f"windows size_tokens={self.size_tokens}: expected at least 1")
-        if self.overlap_tokens < 0:
-            raise ConfigError(f"windows overlap_tokens={self.overlap_tokens}: expected 0 or more")
+        if self.size_tokens is not None:
+            check_integer("windows size_tokens", self.size_tokens, 1)
+        check_integer("windows overlap_tokens", self.overlap_tokens, 0)
 
     def check(self, num_special: int, max_tokens: int | None = None, source: str = "the encoder") -> None:
         """Refuse sizes that cannot work with an encoder, naming the largest legal ones.
