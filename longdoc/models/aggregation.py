@@ -5,6 +5,7 @@ Documents are read one at a time: nothing is padded, and no document can touch a
 Shapes: W windows of the batch, B documents, N windows of one document, D width, K labels.
 """
 
+from functools import partial
 from typing import Literal, get_args
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from longdoc.attention.positions import sinusoidal
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice
 from longdoc.text.classes import ClassTask
 
 Method = Literal["mean", "max", "attention", "lstm", "transformer", "vote", "label_attention"]
@@ -127,12 +128,8 @@ class Transformer(Aggregator):
                 f"aggregation 'transformer': expected num_layers of at least 1 and num_heads that divides the width "
                 f"{width}, got num_layers={num_layers}, num_heads={num_heads}"
             )
-        self.layers = nn.Sequential(
-            *(
-                nn.TransformerEncoderLayer(width, num_heads, 4 * width, dropout, F.gelu, batch_first=True)
-                for _ in range(num_layers)
-            )
-        )
+        layer = partial(nn.TransformerEncoderLayer, width, num_heads, 4 * width, dropout, F.gelu, batch_first=True)
+        self.layers = nn.Sequential(*(layer() for _ in range(num_layers)))
 
     def aggregate(self, vectors_ND: Tensor) -> tuple[Tensor, Tensor | None]:
         """Aggregate one document."""
@@ -148,18 +145,8 @@ def build_aggregator(
     num_heads: int = 4,
     dropout: float = 0.1,
 ) -> Aggregator:
-    """Build an aggregator by name.
-
-    Args:
-        method: How the windows of a document become its vector.
-        width: D.
-        num_labels: K, for ``label_attention``.
-        num_layers: Of ``transformer``.
-        num_heads: Of ``transformer``.
-        dropout: Of ``transformer``.
-    """
-    if method not in get_args(Method):
-        raise ConfigError(f"aggregation {method!r}: expected one of {', '.join(get_args(Method))}")
+    """Build an aggregator by name; K is for ``label_attention``, what follows for ``transformer``."""
+    check_choice("aggregation", method, get_args(Method))
     if method == "transformer":
         return Transformer(width, num_layers, num_heads, dropout)
     if method == "lstm":

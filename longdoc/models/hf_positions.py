@@ -4,7 +4,7 @@ Shapes: B rows, L slots of a row, P positions, D width.
 """
 
 import logging
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +12,11 @@ from transformers import PreTrainedModel
 
 from longdoc.attention.pattern import Pattern
 from longdoc.attention.positions import interpolate, tile
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice, check_integer
 
 log = logging.getLogger(__name__)
 
 Positions = Literal["auto", "native", "tile", "interpolate", "alibi"]
-POSITIONS = ("auto", "native", "tile", "interpolate", "alibi")
 
 
 def learned_positions(model: PreTrainedModel) -> nn.Embedding | None:
@@ -58,10 +57,9 @@ def set_positions_(model: PreTrainedModel, positions: Positions = "auto", max_to
     """
     served = num_positions(model)
     name = type(model).__name__
-    if positions not in POSITIONS:
-        raise ConfigError(f"positions={positions!r}: expected one of {POSITIONS}")
-    if max_tokens is not None and max_tokens < 1:
-        raise ConfigError(f"max_tokens={max_tokens}: expected at least 1")
+    check_choice("positions", positions, get_args(Positions))
+    if max_tokens is not None:
+        check_integer("max_tokens", max_tokens, 1)
     too_short = served is not None and max_tokens is not None and max_tokens > served
     if positions == "native" and too_short:
         raise ConfigError(

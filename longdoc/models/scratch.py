@@ -6,7 +6,7 @@ Shapes: B rows, L tokens of a row, H heads, D width, E width of a head.
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors, trainers
@@ -19,7 +19,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from longdoc.attention.positions import rope, rope_angles, sinusoidal
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice
 from longdoc.models.encoder import Encoder
 from longdoc.text.tokens import WordTokenizer
 
@@ -27,7 +27,6 @@ _SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 _PAD_ID, _UNK_ID, _START_ID, _END_ID = range(4)
 
 ScratchPositions = Literal["rope", "learned", "sinusoidal", "none", "alibi"]
-SCRATCH_POSITIONS = ("rope", "learned", "sinusoidal", "none", "alibi")
 
 
 class ScratchConfig(PreTrainedConfig):
@@ -60,9 +59,7 @@ class ScratchEmbeddings(nn.Module):
         self.position_embeddings = None
         if config.positions == "learned":
             if config.max_position_embeddings is None:
-                raise ConfigError(
-                    "positions='learned': expected max_position_embeddings, got None; set the longest window"
-                )
+                raise ConfigError("positions='learned': expected max_position_embeddings; set the longest window")
             self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
@@ -102,20 +99,13 @@ class ScratchLayer(GradientCheckpointingLayer):
         B, L, D = x_BLD.shape
         qkv = self.qkv(self.attention_norm(x_BLD)).view(B, L, 3, -1, self.head_width).permute(2, 0, 3, 1, 4)
         q_BHLE, k_BHLE, v_BHLE = qkv.unbind(0)
-        attend = ALL_ATTENTION_FUNCTIONS[self.config._attn_implementation]
-        dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
         if angles is not None:
             q_BHLE, k_BHLE = rope(q_BHLE, angles), rope(k_BHLE, angles)
+        attend = ALL_ATTENTION_FUNCTIONS[self.config._attn_implementation]
+        dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
+        scale = self.head_width**-0.5 if self.config.scale_scores else 1.0
         seen_BLHE, _ = attend(
-            self,
-            q_BHLE,
-            k_BHLE,
-            v_BHLE,
-            mask,
-            dropout=dropout,
-            scaling=self.head_width**-0.5 if self.config.scale_scores else 1.0,
-            is_causal=False,
-            **extra,
+            self, q_BHLE, k_BHLE, v_BHLE, mask, dropout=dropout, scaling=scale, is_causal=False, **extra
         )
         x_BLD = x_BLD + self.dropout(self.out(seen_BLHE.reshape(B, L, D)))
         return x_BLD + self.dropout(self.down(F.gelu(self.up(self.feed_forward_norm(x_BLD)))))
@@ -131,6 +121,7 @@ class ScratchModel(PreTrainedModel):
     _supports_sdpa = True
     _supports_attention_backend = True
     _no_split_modules = ["ScratchLayer"]  # noqa: RUF012
+    _input_embed_layer = "word_embeddings"
 
     def __init__(self, config: ScratchConfig) -> None:
         super().__init__(config)
@@ -138,8 +129,7 @@ class ScratchModel(PreTrainedModel):
             raise ConfigError(
                 f"model.scratch.width={config.hidden_size}: not a multiple of num_heads={config.num_attention_heads}"
             )
-        if config.positions not in SCRATCH_POSITIONS:
-            raise ConfigError(f"model.scratch.positions={config.positions!r}: expected one of {SCRATCH_POSITIONS}")
+        check_choice("model.scratch.positions", config.positions, get_args(ScratchPositions))
         self.embeddings = ScratchEmbeddings(config)
         self.layers = nn.ModuleList(ScratchLayer(config, i) for i in range(config.num_hidden_layers))
         self.norm = nn.LayerNorm(config.hidden_size)
@@ -149,21 +139,8 @@ class ScratchModel(PreTrainedModel):
     def _can_set_attn_implementation(cls) -> bool:
         return True
 
-    def get_input_embeddings(self) -> nn.Embedding:
-        """The token table, under the name Hugging Face looks for."""
-        return self.embeddings.word_embeddings
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the token table."""
-        assert isinstance(value, nn.Embedding)
-        self.embeddings.word_embeddings = value
-
     def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        **extra: Any,
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None, **extra: Any
     ) -> BaseModelOutput:
         """Encode rows of tokens; other keywords reach the attention function, as in every Hugging Face encoder.
 

@@ -26,6 +26,7 @@ Task = Literal["ner", "classification", "regression"]
 _NUM_BUCKETS = 2**15
 _REACH = 1  # words either side that a filter sees
 _DECIMALS = 5
+_EPOCHS, _SENTENCES_PER_BATCH, _RATE = 5, 128, 3e-3
 
 
 class _Network(nn.Module):
@@ -129,39 +130,21 @@ def build_sentence_scorer(
     if task == "regression":
         targets_SK = (targets_SK - mean_K) / targets_SK.std(dim=0, correction=0).clamp(min=1e-6)
     prior_K = mean_K if task == "classification" else torch.zeros_like(mean_K)
-    network = train_network([words for words, _ in sample], targets_SK, task != "regression", seed)
+    network = _train([words for words, _ in sample], targets_SK, task != "regression", seed)
     log.info("sentence scorer: trained on %s of %s training sentences", f"{len(sample):,}", f"{num_seen:,}")
     return SentenceScorer(network, prior_K, task != "regression")
 
 
-def train_network(
-    sentences: Sequence[Tensor],
-    targets: Tensor,
-    is_probability: bool,
-    seed: int = 0,
-    epochs: int = 5,
-    sentences_per_batch: int = 128,
-    lr: float = 3e-3,
-) -> _Network:
-    """Train by cross-entropy per output, or by squared error; leaves the global random state as it was.
-
-    Args:
-        sentences: Bucket numbers of the words of each.
-        targets: *Shape:* (S, K).
-        is_probability: Whether the targets are 0 or 1, or any number.
-        seed: Of weights and order.
-        epochs: Passes over the sentences.
-        sentences_per_batch: Sentences a step.
-        lr: Rate of Adam.
-    """
+def _train(sentences: Sequence[Tensor], targets_SK: Tensor, is_probability: bool, seed: int) -> _Network:
+    """Train by cross-entropy per output, or by squared error; leaves the global random state as it was."""
     loss_of = nn.BCEWithLogitsLoss() if is_probability else nn.MSELoss()
     with _one_thread(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        network = _Network(targets.shape[1])
-        optimizer = torch.optim.Adam(network.parameters(), lr=lr, fused=True)
-        for _ in range(epochs):
-            for batch in torch.randperm(len(sentences)).split(sentences_per_batch):
-                loss = loss_of(network([sentences[i] for i in batch.tolist()]), targets[batch])
+        network = _Network(targets_SK.shape[1])
+        optimizer = torch.optim.Adam(network.parameters(), lr=_RATE, fused=True)
+        for _ in range(_EPOCHS):
+            for batch in torch.randperm(len(sentences)).split(_SENTENCES_PER_BATCH):
+                loss = loss_of(network([sentences[i] for i in batch.tolist()]), targets_SK[batch])
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -190,8 +173,8 @@ def _examples(
         first = sentence_words(document.text, words, splitter, language)
         last = np.append(first[1:], len(words)) - 1
         starts = np.sort([span.start for span in document.spans or ()])
-        of_document = [document.target or 0.0] if task == "regression" else []
-        of_document = [float(label in (document.labels or ())) for label in labels] or of_document
+        known = document.labels or ()
+        of_document = [document.target or 0.0] if task == "regression" else [float(name in known) for name in labels]
         for start, end in zip(words[first, 0].tolist(), words[last, 1].tolist(), strict=True):
             holds = float(np.searchsorted(starts, start) < np.searchsorted(starts, end))
             yield _buckets(document.text[start:end]), [holds] if task == "ner" else of_document

@@ -3,12 +3,12 @@
 Shapes: T tokens of the batch, N items (words to label), D width, K tags.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from longdoc.errors import ConfigError
+from longdoc.errors import check_choice
 from longdoc.models.batch import Batch
 
 Subword = Literal["first", "mean", "max"]
@@ -27,14 +27,12 @@ def pool_words(hidden_TD: Tensor, batch: Batch, subword: Subword = "first") -> T
     """
     if subword == "first":
         return hidden_TD[batch.item_token]
-    if subword not in ("mean", "max"):
-        raise ConfigError(f"subword={subword!r}: expected 'first', 'mean' or 'max'")
+    check_choice("subword", subword, get_args(Subword))
     inside = batch.token_item >= 0
     index = batch.token_item[inside][:, None].expand(-1, hidden_TD.shape[1])
     pooled = hidden_TD.new_zeros(len(batch.item_token), hidden_TD.shape[1])
-    return pooled.scatter_reduce(
-        0, index, hidden_TD[inside], "mean" if subword == "mean" else "amax", include_self=False
-    )
+    reduction = "mean" if subword == "mean" else "amax"
+    return pooled.scatter_reduce(0, index, hidden_TD[inside], reduction, include_self=False)
 
 
 class TaggingHead(nn.Module):
