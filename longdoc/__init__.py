@@ -11,6 +11,7 @@ _HOME = {
     "ClassScheme": "longdoc.text.classes",
     "ClassificationResult": "longdoc.text.results",
     "DocumentResult": "longdoc.text.results",
+    "ReadOptions": "longdoc.text.formats",
     "read": "longdoc.text.formats",
     "read_splits": "longdoc.text.formats",
     "Preprocessor": "longdoc.text.preprocess",
