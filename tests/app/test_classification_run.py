@@ -174,7 +174,7 @@ def test_tables_of_several_labels_and_numbers(composed: Callable, tmp_path: Path
         ("class", ["task=ner"], "no entities .task ner.*Set fields, .* or the task that the data is for"),
         ("ner", ["task=single_label"], "no label .task classification.*or the task that the data is for"),
         ("class", ["task=regression"], "no target .task regression.*or the task that the data is for"),
-        ("class", ["task=single_label", "aggregation=owner"], "aggregation 'owner': expected one of mean, max"),
+        ("class", ["task=single_label", "aggregation=owner"], "aggregation='owner': expected one of mean, max"),
         ("ner", ["aggregation=lstm"], "aggregation='lstm': expected one of owner, mean"),
         ("class", ["task=single_label", "attention.global_tokens=[100]"], "global_tokens: .100. stand in no window"),
         ("class", ["task=single_label", "strategy=sparse", "attention.global_tokens=[-1]"], "positions from 0"),

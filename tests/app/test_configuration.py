@@ -97,12 +97,12 @@ def test_yaml_shows_the_arguments_and_defaults_of_our_constructors(choice: str, 
 
 @pytest.mark.parametrize("recipe", sorted(recipe_files()))
 def test_every_recipe_composes_and_builds(
-    recipe: str, corpus: Path, class_corpus: Path, composed: Callable[..., dict], tmp_path: Path
+    recipe: str, corpus: Path, class_corpus: Path, small_run: Path, composed: Callable[..., dict], tmp_path: Path
 ) -> None:
     path = corpus if composed(f"recipe={recipe}", "data.path=x")["task"] == "ner" else class_corpus
-    config = complete(
-        composed(f"recipe={recipe}", f"data.path={path}", f"data.cache_dir={tmp_path}", *SMALL, output_dir=tmp_path)
-    )
+    more = (f"teacher={small_run}", "distill.student_layers=1") if "distill" in recipe else ()
+    wanted = (f"recipe={recipe}", f"data.path={path}", f"data.cache_dir={tmp_path}", *SMALL, *more)
+    config = complete(composed(*wanted, output_dir=tmp_path))
     check_targets(config)
     parts = build(config)
     if config["task"] == "ner":

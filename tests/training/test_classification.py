@@ -334,5 +334,5 @@ def test_training_batches_are_whole_documents(tmp_path):
 def test_refusals():
     with pytest.raises(ConfigError, match=r"task=regression: expected loss=cross_entropy .*weight='inverse'"):
         module_of("regression", loss=LossConfig("inverse"))
-    with pytest.raises(ConfigError, match="aggregation 'owner': expected one of mean, max"):
+    with pytest.raises(ConfigError, match="aggregation='owner': expected one of mean, max"):
         module_of("single_label", aggregation="owner")
