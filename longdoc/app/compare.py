@@ -25,6 +25,7 @@ from longdoc.errors import ConfigError, MissingExtra
 _NUM_DRAWS = 2000
 _WIDTH = 120
 _LABEL_CHARS = 40
+_TITLE = "Score against speed; bubble: peak memory, bar: deviation over seeds"
 _SPEED = ("tokens_per_second", "train_seconds", "memory_mb")
 _COLUMNS = ("run", "seeds", "score", "sd", "difference", "low", "high", *_SPEED)
 # What may differ between runs that are repetitions of each other.
@@ -249,9 +250,10 @@ def draw(rows: Sequence[Mapping[str, Any]], name: str, path: Path) -> None:
         axes.annotate(shown, (x, y), xytext=(aside, 0), ha=side, **style).set_in_layout(False)
     front = sorted((told[i]["tokens_per_second"], told[i]["score"]) for i in pareto_front(told))
     axes.plot(*zip(*front, strict=True), "--", color="0.4", linewidth=1, zorder=0) if front else None
-    axes.set(xlabel="text tokens per second (test)", ylabel=name, title="Score against speed; bubble: peak memory")
+    axes.set(xlabel="text tokens per second (test)", ylabel=name, title=_TITLE)
     axes.margins(0.25)
     axes.set_xlim(left=0)
+    axes.set_ylim(top=min(axes.get_ylim()[1], 1.05))  # no score is above 1
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.grid(alpha=0.3)
     figure.savefig(path, dpi=150)

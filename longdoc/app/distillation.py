@@ -167,6 +167,6 @@ def print_comparison(found: Mapping[str, Any], console: Console) -> None:
     for name in ("teacher", "student"):
         row = found[name]
         speed = "-" if row["tokens_per_second"] is None else f"{row['tokens_per_second']:,.0f}"
-        table.add_row(name, f"{row['score']:.4f}", f"{row['num_parameters'] / 1e6:.1f} M", speed)
+        table.add_row(name, f"{row['score']:.4f}", f"{row['num_parameters']:,}", speed)
     console.print(table)
     console.print(f"student and teacher agree: {found['agreement']:.4f}", highlight=False)

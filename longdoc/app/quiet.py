@@ -1,10 +1,13 @@
-"""Hints of Lightning that say nothing about a longdoc run."""
+"""Hints of Lightning, and bars of transformers, that say nothing about a longdoc run."""
 
 import logging
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from transformers.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
 
 _LOG_LINES = re.compile(
     r"GPU available|TPU available|HPU available|Tip: |Trainer.fit. stopped|LOCAL_RANK|Loading .train_dataloader."
@@ -31,7 +34,8 @@ def _wanted(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def quieten() -> Iterator[None]:
-    """Leave out a few named log lines and warnings; all others come through, each once."""
+    """Leave out a few named log lines and warnings, and bars that end up in a file; all else comes through, once."""
+    bars = is_progress_bar_enabled() and not sys.stderr.isatty()
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     lightning_logger = logging.getLogger("lightning")
     own_handlers = list(lightning_logger.handlers) if logging.getLogger().hasHandlers() else []
@@ -39,6 +43,8 @@ def quieten() -> Iterator[None]:
         lightning_logger.removeHandler(handler)
     for logger in loggers:
         logger.addFilter(_wanted)
+    if bars:
+        disable_progress_bar()
     try:
         with warnings.catch_warnings():
             for message in _WARNINGS:
@@ -49,3 +55,5 @@ def quieten() -> Iterator[None]:
             lightning_logger.addHandler(handler)
         for logger in loggers:
             logger.removeFilter(_wanted)
+        if bars:
+            enable_progress_bar()

@@ -164,8 +164,8 @@ def _of_training(parts: Run) -> dict[str, Any]:
 def _introduction(parts: Run) -> str:
     sizes = ", ".join(f"{len(documents)} {split}" for split, documents in parts.datamodule.splits.items())
     labels = parts.module.labels
-    parameters = sum(p.numel() for p in parts.module.parameters()) / 1e6
-    told = f"Documents: {sizes}. Labels: {', '.join(labels)}. Parameters: {parameters:.1f} M."
+    parameters = sum(p.numel() for p in parts.module.parameters())
+    told = f"Documents: {sizes}. Labels: {', '.join(labels)}. Parameters: {parameters:,}."
     mapping = parts.fitted.mapping_line() if isinstance(parts.fitted, DistillationModule) else ""
     return f"{told} {mapping}".rstrip()
 

@@ -119,7 +119,10 @@ def _check_plain(encoder: Encoder, size_tokens: int | None) -> None:
     if settings.control is not None:
         raise ConfigError(f"attention={settings.control} is not what transformers would compute; {_ADVICE}")
     if settings.alibi:
-        raise ConfigError(f"attention.alibi: transformers would leave the distance bias out; {_ADVICE}")
+        raise ConfigError(
+            "attention.alibi: transformers would leave the distance bias out (model.scratch.positions=alibi gives it, "
+            f"too); {_ADVICE}"
+        )
     if any(side is not None and side < reach for side in (settings.left, settings.right)):
         raise ConfigError(
             f"attention.left={settings.left}, attention.right={settings.right}: transformers would let each token see "

@@ -31,7 +31,10 @@ def load(checkpoint: str | Path, device: str | torch.device = "cpu") -> Document
     if path.is_dir():
         path = path / (_WITHOUT_ENCODER if onnx.is_file() else "best.ckpt")
     if not path.is_file():
-        raise ConfigError(f"checkpoint {str(checkpoint)!r}: expected a .ckpt file or a run folder with best.ckpt in it")
+        raise ConfigError(
+            f"checkpoint {str(checkpoint)!r}: expected a .ckpt file, a run folder with best.ckpt in it, or a folder of "
+            "longdoc export --onnx"
+        )
     content = read_checkpoint(path)
     if not isinstance(content, dict) or not isinstance(content.get(CHECKPOINT_KEY), dict):
         raise ConfigError(

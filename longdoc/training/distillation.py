@@ -85,7 +85,8 @@ class DistillationModule(L.LightningModule):
         if (config.attention or config.relations) and not self.same_tokens:
             raise ConfigError(
                 "distill.attention and distill.relations need the tokenizer of the teacher in the student; use "
-                "distill.hidden and distill.answers, or a student cut out of the teacher (distill.student_layers)"
+                "distill.hidden and distill.answers, a student cut out of the teacher (distill.student_layers), or one "
+                "from scratch with the training documents and the vocab_size of the teacher"
             )
         num_student, num_teacher = (len(separate_layers(encoder)[1]) for encoder in (student, teacher))
         self.layers = map_layers(config.mapping, num_student, num_teacher)
@@ -378,17 +379,12 @@ def _tokenizer_digest(module: DocumentModule) -> str:
 
 def _columns(student: DocumentModule, teacher: DocumentModule) -> list[int]:
     """Columns of the teacher's answers in the order of the student's."""
-    if type(student) is not type(teacher):
-        raise ConfigError(
-            f"teacher: expected a {type(student).__name__} as the student is, got {type(teacher).__name__}"
-        )
+    tasks = [m.scheme.task if isinstance(m, DocumentClassificationModule) else m.task for m in (student, teacher)]
+    if tasks[0] != tasks[1]:
+        raise ConfigError(f"teacher: expected task={tasks[0]}, got {tasks[1]}")
     ours, theirs = student.labels, teacher.labels
     if isinstance(student, NERModule) and isinstance(teacher, NERModule):
         ours, theirs = student.tags.tags, teacher.tags.tags
-    if isinstance(student, DocumentClassificationModule) and isinstance(teacher, DocumentClassificationModule):
-        tasks = [module.scheme.task for module in (student, teacher)]
-        if tasks[0] != tasks[1]:
-            raise ConfigError(f"teacher: expected task={tasks[0]}, got {tasks[1]}")
     if sorted(ours) != sorted(theirs):
         raise ConfigError(
             f"teacher: expected the labels of the student, got others: {sorted(set(ours) ^ set(theirs))}; "

@@ -71,8 +71,10 @@ class StepProfiler(Profiler):
 
     def summary(self) -> str:
         """The table; its parts add up to the step."""
-        if not self.num_measured or self._stage != "fit":
+        if self._stage != "fit":
             return ""
+        if not self.num_measured:
+            return f"No training step was measured: the first {self.skip_steps} are left out, and there were no more"
         step = self.step_seconds / self.num_measured
         lines = [f"Share of a training step, mean of {self.num_measured}", f"{'part':<13}{'ms':>10}{'share':>9}"]
         for name, seconds in (*((part, self.seconds[part] / self.num_measured) for part in PARTS), ("step", step)):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from transformers import BertConfig, BertModel
 
 import longdoc
 from longdoc.app.build import build, complete, labels_of, make
@@ -93,6 +94,17 @@ def test_outputs_are_compared_with_those_of_the_tested_checkpoint(
     assert parts.callbacks["output_drift"].state_dict()["baseline"] == baselines[0]
 
 
+def test_bars_of_transformers_stay_out_of_files(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    config = BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+    BertModel(config).save_pretrained(tmp_path)
+    capfd.readouterr()
+    with quieten():
+        BertModel.from_pretrained(tmp_path)
+    assert capfd.readouterr().err == ""
+    BertModel.from_pretrained(tmp_path)
+    assert "Loading weights" in capfd.readouterr().err
+
+
 def test_a_setting_at_the_top_that_does_not_exist_is_refused(composed: Callable[..., dict]) -> None:
     with pytest.raises(ConfigError, match=r"^sed: no such key at the top level; expected task, data"):
         complete({**composed(), "sed": 1})
@@ -149,7 +161,7 @@ def test_a_run_that_would_keep_nothing_is_refused(
         ("selection.method=foo", "selection method='foo': expected one of none, lead"),
         ("+aggregation.num_layers=2", "aggregation.num_layers: no such key; expected method"),
         ("task=foo", "task='foo': expected one of ner, single_label"),
-        ("windows.size_tokens=abc", "Windower: .*size_tokens='abc'"),
+        ("windows.size_tokens=abc", "windows size_tokens='abc'"),
     ],
 )
 def test_values_of_a_wrong_type_are_named(composed: Callable[..., dict], setting: str, message: str) -> None:

@@ -119,7 +119,9 @@ def test_fields_are_mapped(tmp_path):
     assert task.text == "Ann"
     table = 'key,body,text,ents,kind,y\n7,Ann,no,"[[0, 3, ""PER""]]",x,1.5\n'
     assert list(read(put(tmp_path / "a.csv", table), options=ReadOptions(fields))) == expected
-    with pytest.raises(DataError, match="no column text; there is a, b; name it in fields"):
+    with pytest.raises(
+        DataError, match=r"no column text; there is a, b; name it with data\.fields\.text=COLUMN, or --field"
+    ):
         list(read(put(tmp_path / "b.csv", "a,b\n1,2\n")))
     source = read(
         put(tmp_path / "c.csv", "text;x,label,target,spans\na,b|c,,\nb,,x,7\n,,\n"),

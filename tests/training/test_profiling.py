@@ -79,6 +79,12 @@ def test_the_table_adds_up_and_validation_is_not_in_it(tmp_path: Path, caplog: p
     assert not (tmp_path / "trace.json").exists()
 
 
+def test_a_training_too_short_to_be_measured_is_said() -> None:
+    profiler = StepProfiler(skip_steps=3)
+    profiler.setup("fit")
+    assert profiler.summary().startswith("No training step was measured: the first 3 are left out")
+
+
 def test_a_slow_part_shows_in_its_row(tmp_path: Path) -> None:
     class Slow(torch.autograd.Function):
         @staticmethod

@@ -34,7 +34,10 @@ def rows_table(path: Path, options: ReadOptions, delimiter: str) -> Iterator[Raw
     absent = [name for name in {"text", *options.fields} if columns[name] is None]
     if absent:
         wanted = ", ".join(options.names(name, *_COLUMNS[name])[0] for name in sorted(absent))
-        raise DataError(f"{path}: no column {wanted}; there is {', '.join(header)[:200]}; name it in fields")
+        raise DataError(
+            f"{path}: no column {wanted}; there is {', '.join(header)[:200]}; name it with "
+            f"data.fields.{min(absent)}=COLUMN, or --field {min(absent)}=COLUMN"
+        )
     while True:
         line = reader.line_num + 1
         try:
