@@ -83,7 +83,7 @@ def test_hugging_face_encoders_come_back_too(family, tmp_path):
 
 
 def test_refusals(tmp_path):
-    with pytest.raises(ConfigError, match=r"expected a \.ckpt file or a run folder with best\.ckpt in it"):
+    with pytest.raises(ConfigError, match=r"expected a \.ckpt file, a run folder with best\.ckpt in it, or"):
         load(tmp_path)
     (tmp_path / "best.ckpt").write_bytes(b"no checkpoint")
     with pytest.raises(ConfigError, match="cannot be read"):
