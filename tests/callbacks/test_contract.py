@@ -210,7 +210,7 @@ class StepClock(L.Callback):
         return statistics.median(b - a for a, b in pairwise(self.ends))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_own_time_is_under_three_hundredths_of_a_step(tmp_path: Path) -> None:
     module = EncoderModule(
         num_layers=6,

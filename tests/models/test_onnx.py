@@ -77,9 +77,10 @@ def test_files_give_what_torch_gives_at_any_shape(tmp_path: Path) -> None:
     assert 0 < float((near - exact).norm() / exact.norm()) < 0.1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "family", ["Roberta", "Electra", "DistilBert", "Albert", "ModernBert", "NomicBert", "EuroBert", "DebertaV2", "Esm"]
+    "family",
+    [pytest.param(name, marks=pytest.mark.slow) for name in ("Roberta", "ModernBert", "EuroBert", "DebertaV2")]
+    + [pytest.param(name, marks=pytest.mark.long) for name in ("Electra", "DistilBert", "Albert", "NomicBert", "Esm")],
 )
 @torch.inference_mode()
 def test_families_in_onnx(family: str, tmp_path: Path) -> None:
