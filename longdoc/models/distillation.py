@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from longdoc.attention.pattern import Pattern
+from longdoc.attention.pattern import Pattern, in_window
 from longdoc.errors import ConfigError, check_choice, check_integer
 from longdoc.models.encoder import Encoder
 from longdoc.models.hf_layers import encoder_layers
@@ -319,10 +319,10 @@ def relation_loss(student: Sequence[LayerPass], teacher: Sequence[LayerPass], nu
     """
     total, rows = student[0].q.new_zeros((), dtype=torch.float32), 0
     for ours, theirs in _pairs(student, teacher):
-        parts = num_heads or len(theirs.q)
+        parts, seen = num_heads or len(theirs.q), ours.pattern
+        plain = Pattern.packed(seen.lengths, seen.left, seen.right, seen.global_tokens)  # without a distance bias
         for name in ("q", "k", "v"):
             one, other = (_recut(getattr(side, name), parts) for side in (ours, theirs))
-            plain = _without_bias(ours.pattern)
             sides = [LayerPass(plain, None, x, x, x) for x in (one, other)]
             total = total + _map_loss(sides[0], sides[1], "kl", False)
         rows += 3 * ours.pattern.num_tokens * parts
@@ -334,10 +334,6 @@ def _recut(x_HTE: Tensor, parts: int) -> Tensor:
     if H * E % parts:
         raise ConfigError(f"distill.relation_heads={parts}: expected a divisor of the width {H * E} on both sides")
     return x_HTE.transpose(0, 1).reshape(T, parts, -1).transpose(0, 1)
-
-
-def _without_bias(pattern: Pattern) -> Pattern:
-    return Pattern(pattern.lengths, (1, pattern.num_tokens), pattern.left, pattern.right, pattern.global_tokens)
 
 
 def _pairs(student: Sequence[LayerPass], teacher: Sequence[LayerPass]) -> Iterator[tuple[LayerPass, LayerPass]]:
@@ -387,12 +383,11 @@ def _log_weights(side: LayerPass, rows: Tensor, keys: Tensor, seen: Tensor) -> T
     k = side.k if len(side.k) == len(side.q) else side.k.repeat_interleave(len(side.q) // len(side.k), 0)
     scale = side.q.shape[-1] ** -0.5 if side.scale is None else side.scale
     scores = side.q[:, rows].float() @ k[:, keys].float().mT * scale
-    slopes, marked = side.pattern.slopes, side.pattern.global_tokens
+    slopes = side.pattern.slopes
     if slopes is not None:
+        marked = side.pattern.is_global.to(rows.device)
         distance = (rows[:, None] - keys[None, :]).abs().to(scores)
-        if marked is not None:
-            marked = marked.to(rows.device)
-            distance = distance.masked_fill(marked[rows][:, None] | marked[keys][None, :], 0)
+        distance = distance.masked_fill(marked[rows][:, None] | marked[keys][None, :], 0)
         scores = scores - slopes.to(scores)[:, None, None] * distance
     return scores.masked_fill(~seen, _NEVER).log_softmax(-1)
 
@@ -411,7 +406,7 @@ def _blocks(pattern: Pattern) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
             rows = rows[usual[rows]]
             offset = keys[None, :] - rows[:, None]
             if len(rows):
-                yield rows + start, keys + start, ((offset >= -left) & (offset <= right)) | ~usual[keys]
+                yield rows + start, keys + start, in_window(offset, left, right) | ~usual[keys]
         if len(everywhere):
             keys = torch.arange(length)
             yield everywhere + start, keys + start, torch.ones(len(everywhere), length, dtype=torch.bool)
