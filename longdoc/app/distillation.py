@@ -67,7 +67,6 @@ def _hub_tagger(name: str, windower: Windower) -> NERModule:
         raise ConfigError(f"teacher={name!r}: expected the tags of IOB2 or BIOES, got {', '.join(names)}")
     encoder, tokenizer = load_encoder(name)
     check_windows(windower, encoder, tokenizer)
-    encoder.model.load_state_dict(model.base_model.state_dict(), strict=False)
     module = NERModule(encoder, Preprocessor(tokenizer, windower, schemes[0]))
     order = [names.index(tag) for tag in schemes[0].tags]
     with torch.no_grad():
