@@ -30,6 +30,8 @@ from longdoc.training.distillation import DistillationModule
 from longdoc.training.module import DocumentModule
 from longdoc.training.ner import NERModule
 
+_AGREEMENT = {"ner": "F1 of entities", "regression": "correlation"}
+
 
 def load_teacher(name: str, windower: Windower) -> DocumentModule:
     """Load a teacher.
@@ -146,7 +148,7 @@ def agreement(student: Sequence[Any], teacher: Sequence[Any]) -> float:
     if not pairs:
         return float("nan")
     if isinstance(pairs[0][0], DocumentResult):
-        ours, theirs = ([_spans(side) for side in sides] for sides in zip(*pairs, strict=True))
+        ours, theirs = ([{span.key for span in one.predicted} for one in side] for side in zip(*pairs, strict=True))
         common = sum(len(one & other) for one, other in zip(ours, theirs, strict=True))
         total = sum(map(len, ours)) + sum(map(len, theirs))
         return 2 * common / total if total else 1.0
@@ -156,11 +158,7 @@ def agreement(student: Sequence[Any], teacher: Sequence[Any]) -> float:
     return sum(set(one.predicted) == set(other.predicted) for one, other in pairs) / len(pairs)
 
 
-def _spans(result: DocumentResult) -> set[tuple[int, int, str]]:
-    return {(span.start, span.end, span.label) for span in result.predicted}
-
-
-def print_comparison(found: Mapping[str, Any], console: Console) -> None:
+def print_comparison(found: Mapping[str, Any], task: str, console: Console) -> None:
     """Print student and teacher side by side."""
     table = Table("", "score", "parameters", "tokens/s")
     for name in ("teacher", "student"):
@@ -168,4 +166,5 @@ def print_comparison(found: Mapping[str, Any], console: Console) -> None:
         speed = "-" if row["tokens_per_second"] is None else f"{row['tokens_per_second']:,.0f}"
         table.add_row(name, f"{row['score']:.4f}", f"{row['num_parameters']:,}", speed)
     console.print(table)
-    console.print(f"student and teacher agree: {found['agreement']:.4f}", highlight=False)
+    what = _AGREEMENT.get(task, "share of documents with the same classes")
+    console.print(f"student and teacher agree: {found['agreement']:.4f} ({what})", highlight=False)

@@ -42,10 +42,12 @@ def predict_command(options: Namespace) -> None:
     results = (result for _, result in result_stream(module, _progress(_documents(options), "documents")))
     if options.format != "predictions":
         write(_as_annotated(results), options.output, options.format)
-        return
-    with _writer(options.output) as write_line:
-        for result in results:
-            write_line(prediction_line(result))
+    else:
+        with _writer(options.output) as write_line:
+            for result in results:
+                write_line(prediction_line(result))
+    if options.output != "-":
+        Console(stderr=True).print(f"Written to {options.output}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _as_annotated(results: Iterable[Result]) -> Iterator[Document]:

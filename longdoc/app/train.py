@@ -74,7 +74,9 @@ def train(config: dict[str, Any], choices: dict[str, str | None] | None = None) 
             close(parts.loggers)
     if is_first():
         write_json(output / "metrics.json", metrics)
-        Console().print(f"Everything is in {output}", soft_wrap=True, highlight=False, markup=False)
+        pages = [str(path) for pattern in ("*.html", "attention") for path in sorted(output.glob(pattern))]
+        seen = f"; to look at: {', '.join(pages)}" if pages else ""
+        Console().print(f"Everything is in {output}{seen}", soft_wrap=True, highlight=False, markup=False)
     return metrics
 
 
@@ -110,7 +112,7 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
         for line in baseline_lines(metrics["baselines"]):
             console.print(line, soft_wrap=True, highlight=False)
         if "distillation" in metrics:
-            print_comparison(metrics["distillation"], console)
+            print_comparison(metrics["distillation"], config["task"], console)
     else:
         metrics |= _speed(parts)
         console.print("There is no test split, so nothing was tested")

@@ -98,9 +98,11 @@ def choose_backend(pattern: Pattern, q: Tensor, dropout: float = 0.0, backend: B
     chosen = next((name for name, reason in reasons.items() if reason is None), "blocked")
     passed = [f"no {name}: {reason}" for name, reason in reasons.items() if reason is not None and name != chosen]
     why = "; ".join(passed) or "the fastest that computes this pattern"
+    if q.device.type == "cpu":
+        why = "the one for a CPU"
     if (chosen, why) not in _said:
         _said.add((chosen, why))
-        log.info("attention backend: %s (%s)", chosen, why)
+        log.info("attention is computed by the backend %s: %s", chosen, why)
     return chosen
 
 

@@ -70,7 +70,8 @@ def class_scores(scheme: ClassScheme, probs: np.ndarray, gold: np.ndarray, thres
 
     Returns:
         ``score``, by which runs are compared, is the accuracy of one label, the micro F1 of several, and R2 in
-        regression. The other scores of the task stand beside it, and ``labels`` has those of each class.
+        regression. The other scores of the task stand beside it, and ``labels`` has those of each class. ``macro_f1``
+        is the mean over classes that these documents have or were given, as in scikit-learn.
     """
     if scheme.task == "regression":
         return _regression_scores(scheme, probs[:, 0], gold[:, 0])
@@ -84,13 +85,14 @@ def class_scores(scheme: ClassScheme, probs: np.ndarray, gold: np.ndarray, thres
         label: {**precision_recall_f1(*row), "num_gold": row[2]}
         for label, row in zip(scheme.labels, counts.tolist(), strict=False)
     }
+    present = [row["f1"] for row, counted in zip(labels.values(), counts, strict=False) if counted.any()]
     micro = precision_recall_f1(*counts.sum(axis=0).tolist())
     num_correct = int((chosen == gold).all(axis=1).sum())
     accuracy = num_correct / len(gold) if len(gold) else 0.0
     return {
         "score": accuracy if scheme.task == "single_label" else micro["f1"],
         "accuracy": accuracy,
-        "macro_f1": float(np.mean([row["f1"] for row in labels.values()])),
+        "macro_f1": float(np.mean(present)) if present else 0.0,
         **micro,
         "num_correct": num_correct,
         "num_documents": len(gold),

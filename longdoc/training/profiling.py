@@ -119,7 +119,7 @@ class StepProfiler(Profiler):
         self.seconds.update(shares)
         self.step_seconds += step
         self.num_measured += 1
-        if self.trace_path is not None and self.num_measured == self.num_steps:
+        if self.trace_path is not None:
             Path(self.trace_path).parent.mkdir(parents=True, exist_ok=True)
             session.export_chrome_trace(str(self.trace_path))
 

@@ -90,6 +90,13 @@ def test_throughput_counts_real_tokens_and_no_validation_time() -> None:
     assert Throughput().summary()["test_tokens_per_second"] is None
 
 
+def test_under_a_profiler_the_share_of_waiting_is_left_out() -> None:
+    throughput = Throughput()
+    trainer(throughput, profiler="simple").fit(ForeignModule(), loader(), loader())
+    assert throughput.summary()["train_wait_share"] is None
+    assert throughput.summary()["train_tokens_per_second"] > 0
+
+
 def test_throughput_estimates_the_share_of_what_the_device_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("longdoc.callbacks.throughput.time.perf_counter", lambda: now[0])

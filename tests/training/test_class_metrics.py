@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 from longdoc.text.classes import ClassScheme
 from longdoc.training.class_metrics import ClassScores, class_scores, log_loss, tuned_thresholds
@@ -28,6 +29,13 @@ def test_golden_single_label():
     }
     assert scores["macro_f1"] == 0.5
     assert (scores["precision"], scores["recall"], scores["f1"]) == (0.5, 0.5, 0.5)
+
+
+def test_macro_f1_is_that_of_scikit_learn():
+    gold, probs = ["a", "a", "b"], np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.3, 0.7, 0.0]])
+    scores = class_scores(SINGLE, probs, rows(SINGLE, *((label,) for label in gold)), HALF)  # nothing is a c
+    assert scores["macro_f1"] == pytest.approx(f1_score(gold, ["a", "b", "b"], average="macro"))
+    assert class_scores(MULTI, np.zeros((1, 2)), rows(MULTI, ()), np.array([0.5, 0.5]))["macro_f1"] == 0.0
 
 
 def test_golden_multi_label():
