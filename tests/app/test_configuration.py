@@ -12,7 +12,7 @@ from longdoc.app.build import build, complete, make
 from longdoc.app.hydra_app import PLUGINS, installed
 from longdoc.app.recipes import config_folder, recipe_files
 from longdoc.app.targets import check_targets
-from longdoc.errors import MissingExtra
+from longdoc.errors import ConfigError, MissingExtra
 from tests.app.conftest import SMALL
 
 CONF = config_folder("conf")
@@ -111,6 +111,17 @@ def test_every_recipe_composes_and_builds(
     else:
         assert parts.module.labels == ("appeal", "claim")
     assert parts.module.preprocessor is parts.datamodule.preprocessor
+
+
+@pytest.mark.parametrize("recipe", ["lener_br", "hyperpartisan", "contract_clauses"])
+def test_a_recipe_on_data_of_the_user_asks_for_it(recipe: str, composed: Callable[..., dict]) -> None:
+    with pytest.raises(ConfigError, match=r"data\.path: expected a file or folder, got null"):
+        make(composed(f"recipe={recipe}")["data"]).splits("ner")
+
+
+def test_the_recipe_of_a_student_asks_for_its_teacher(composed: Callable[..., dict], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="needs a teacher, got teacher=null"):
+        build(complete(composed("recipe=legal_ner_distill", output_dir=tmp_path)))
 
 
 def test_the_embedded_corpus_is_read_without_a_path(composed: Callable[..., dict]) -> None:
