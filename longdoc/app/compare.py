@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,13 +41,15 @@ class Group:
         name: The settings in which it differs from the other groups.
         metrics: What ``metrics.json`` of each holds.
         documents: Counts of each test document, one mapping by id for each run.
-        num_failed: Runs that left no scores.
+        num_failed: Runs that did not come to their end.
+        num_untested: Runs without a test split.
     """
 
     name: str
     metrics: list[dict[str, Any]] = field(default_factory=list)
     documents: list[dict[str, dict[str, Any]]] = field(default_factory=list)
     num_failed: int = 0
+    num_untested: int = 0
 
     def mean(self, section: str, name: str) -> float | None:
         """Mean of a number over the runs; None where one of them lacks it."""
@@ -60,21 +63,19 @@ def run_folders(paths: Sequence[str | Path]) -> list[Path]:
     Raises:
         ConfigError: A path that holds no run.
     """
-    found: list[Path] = []
+    found: dict[Path, Path] = {}
     for path in map(Path, paths):
-        inside = [path] if _is_run(path) else sorted((p for p in path.glob("*") if _is_run(p)), key=_natural)
+        jobs = sorted(path.glob("*"), key=lambda job: (len(job.name), job.name))
+        inside = [path] if _is_run(path) else [job for job in jobs if _is_run(job)]
         if not inside:
             raise ConfigError(f"{path}: expected the output folder of a run, or of a multirun, with config.yaml inside")
-        found += inside
-    return found
+        for folder in inside:
+            found.setdefault(folder.resolve(), folder)
+    return list(found.values())
 
 
 def _is_run(path: Path) -> bool:
     return (path / "config.yaml").is_file() or (path / ".hydra" / "overrides.yaml").is_file()
-
-
-def _natural(path: Path) -> tuple[bool, int, str]:
-    return not path.name.isdigit(), int(path.name) if path.name.isdigit() else 0, path.name
 
 
 def read_groups(folders: Sequence[Path]) -> list[Group]:
@@ -85,18 +86,19 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
     for folder, of_one in zip(folders, overrides, strict=True):
         told = [item for item in of_one if item not in common and not item.startswith("seed=")]
         config = _read(folder / "config.yaml", yaml.safe_load) or {"told": told}
-        same = {k: v for k, v in config.items() if k not in _OF_ONE_RUN} | {"told": told}
+        same = {k: v for k, v in config.items() if k not in _OF_ONE_RUN}
         if "selection" in same:
             same["selection"] = {**same["selection"], "seed": None}  # follows that of the run
         key = json.dumps(same, sort_keys=True)
         group = groups.setdefault(key, Group(" ".join(told) or folder.name))
         metrics = _read(folder / "metrics.json", json.load)
         if metrics is None or "test" not in metrics:
-            group.num_failed += 1
+            group.num_failed += metrics is None
+            group.num_untested += metrics is not None
             continue
         group.metrics.append(metrics)
-        rows = (folder / "test_documents.jsonl").read_text(encoding="utf-8").splitlines()
-        group.documents.append({row["id"]: row for row in map(json.loads, rows)})
+        rows = _read(folder / "test_documents.jsonl", lambda file: list(map(json.loads, file))) or []
+        group.documents.append({row["id"]: row for row in rows})
     tasks = {metrics["test"]["task"] for group in groups.values() for metrics in group.metrics}
     if len(tasks) > 1:
         raise ConfigError(f"runs of different tasks cannot be compared: {', '.join(sorted(tasks))}")
@@ -106,8 +108,11 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
 def _read(path: Path, load: Any) -> Any:
     if not path.is_file():
         return None
-    with path.open(encoding="utf-8") as file:
-        return load(file)
+    try:
+        with path.open(encoding="utf-8") as file:
+            return load(file)
+    except (ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: cannot be read, leave this run out ({error})") from error
 
 
 def compare(groups: Sequence[Group]) -> list[dict[str, Any]]:
@@ -127,6 +132,7 @@ def compare(groups: Sequence[Group]) -> list[dict[str, Any]]:
             "run": group.name,
             "seeds": len(scores),
             "failed": group.num_failed,
+            "untested": group.num_untested,
             "score": fmean(scores) if scores else None,
             "sd": stdev(scores) if len(scores) > 1 else None,
             "tokens_per_second": num_tokens / seconds if num_tokens and seconds else None,
@@ -139,14 +145,17 @@ def compare(groups: Sequence[Group]) -> list[dict[str, Any]]:
     return rows
 
 
-def paired_bootstrap(first: Group, other: Group, seed: int = 0) -> tuple[float, float, float]:
-    """Difference of two scores and its 95 % interval.
+def paired_bootstrap(first: Group, other: Group) -> tuple[float, float, float]:
+    """Difference of two scores and its 95 % interval; not a number where other documents were tested, or other gold.
 
     **Source:** Efron and Tibshirani (1993), percentile interval; paired as in Koehn (2004).
     """
     shared = sorted(set.intersection(*(set(run) for group in (first, other) for run in group.documents)))
     sides = [_columns(group, shared) for group in (first, other)]
-    draws = np.random.default_rng(seed).integers(len(shared), size=(_NUM_DRAWS, len(shared)))
+    gold = np.concatenate([side[..., -1] for side in sides], axis=1) if shared else np.zeros((0, 1))
+    if not shared or (gold != gold[:, :1]).any():
+        return math.nan, math.nan, math.nan
+    draws = np.random.default_rng(0).integers(len(shared), size=(_NUM_DRAWS, len(shared)))
     drawn = [_score(side[draws]) for side in sides]
     low, high = np.percentile(drawn[1] - drawn[0], (2.5, 97.5))
     told = [_score(side[None]) for side in sides]
@@ -154,10 +163,10 @@ def paired_bootstrap(first: Group, other: Group, seed: int = 0) -> tuple[float, 
 
 
 def _columns(group: Group, ids: Sequence[str]) -> np.ndarray:
-    """What scores are made of, for each document. *Shape:* (num_documents, num_seeds, 2 or 3)."""
+    """What scores are made of, for each document, its gold last. *Shape:* (num_documents, num_seeds, 2 or 3)."""
     names = ("num_correct", "num_predicted", "num_gold")
     if ids and "num_gold" not in group.documents[0][ids[0]]:
-        names = ("gold", "predicted")  # type: ignore[assignment]
+        names = ("predicted", "gold")  # type: ignore[assignment]
     return np.array([[[run[one][name] for name in names] for run in group.documents] for one in ids], dtype=float)
 
 
@@ -166,9 +175,10 @@ def _score(rows: np.ndarray) -> np.ndarray:
     if rows.shape[-1] == 3:
         correct, predicted, gold = np.moveaxis(rows.sum(axis=-3), -1, 0)
         return (2 * correct / np.maximum(predicted + gold, 1)).mean(axis=-1)
-    gold, predicted = rows[..., 0], rows[..., 1]
+    predicted, gold = rows[..., 0], rows[..., 1]
     spread = ((gold - gold.mean(axis=-2, keepdims=True)) ** 2).sum(axis=-2)
-    return (1 - ((predicted - gold) ** 2).sum(axis=-2) / np.maximum(spread, 1e-12)).mean(axis=-1)
+    r2 = 1 - ((predicted - gold) ** 2).sum(axis=-2) / np.where(spread > 0, spread, 1)
+    return np.where(spread > 0, r2, 0).mean(axis=-1)  # documents of one number have no R2
 
 
 def pareto_front(rows: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -188,16 +198,18 @@ def score_name(groups: Sequence[Group]) -> str:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    score = "failed" if row["score"] is None else f"{row['score']:.4f}"
+    score = f"{row['score']:.4f}" if row["score"] is not None else "not tested" if row["untested"] else "failed"
     spread = "" if row["sd"] is None else f" ± {row['sd']:.4f}"
     change = "" if row["difference"] is None else f"{row['difference']:+.4f} ({row['low']:+.3f} to {row['high']:+.3f})"
+    if row["difference"] is not None and math.isnan(row["difference"]):
+        change = "other documents"
     seeds = str(row["seeds"]) + (f" ({row['failed']} failed)" if row["failed"] and row["seeds"] else "")
     numbers = ["" if row[name] is None else f"{row[name]:,.0f}" for name in _SPEED]
     return [row["run"], seeds, score + spread, change, *numbers]
 
 
 def _headings(name: str) -> list[str]:
-    return ["run", "seeds", name, "difference (95 %)", "text tokens/s", "training s", "peak MB"]
+    return ["run", "seeds", name, "to the first (95 %)", "text tokens/s", "training s", "peak MB"]
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], name: str, console: Console) -> None:
@@ -214,7 +226,7 @@ def write_files(rows: Sequence[Mapping[str, Any]], name: str, folder: Path) -> I
     """Write ``compare.csv``, ``compare.md`` and ``compare.png``, and say where."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "compare.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, (*_COLUMNS, "failed"))
+        writer = csv.DictWriter(file, (*_COLUMNS, "failed", "untested"))
         writer.writeheader()
         writer.writerows(rows)
     lines = [_headings(name), ["---"] * 7, *map(_cells, rows)]
