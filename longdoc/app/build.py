@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lightning as L
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import Logger, WandbLogger
 
 from longdoc.app.data import DataSettings
@@ -41,25 +42,9 @@ READ_TASKS: dict[str, Any] = {
 TASKS = tuple(READ_TASKS)
 LOGGER_EXTRAS = ("tensorboard", "wandb", "mlflow")
 KEYS = (
-    "task",
-    "data",
-    "model",
-    "selection",
-    "windows",
-    "attention",
-    "aggregation",
-    "loss",
-    "distill",
-    "teacher",
-    "optim",
-    "trainer",
-    "callbacks",
-    "logger",
-    "test_size_tokens",
-    "seed",
-    "resume",
-    "output_dir",
-)
+    "task", "data", "model", "selection", "windows", "attention", "aggregation", "loss", "distill", "teacher", "optim",
+    "trainer", "callbacks", "logger", "test_size_tokens", "seed", "resume", "output_dir",
+)  # fmt: skip
 
 
 @dataclass
@@ -167,6 +152,8 @@ def build(config: dict[str, Any]) -> Run:
         None if selection.method == "none" else selection,
         _sentence_scorer(selection, splits["train"], task, labels, data.language),
     )
+    if config["test_size_tokens"] is not None:
+        replace(preprocessor, windower=replace(windower, size_tokens=config["test_size_tokens"]))  # checks it now
     datamodule = data.datamodule(splits, preprocessor, config["seed"], "window" if scheme is None else "document")
     shared = {
         "optimizer": make(config["optim"]),
@@ -190,9 +177,20 @@ def build(config: dict[str, Any]) -> Run:
         module=module,
         fitted=module if teacher is None else DistillationModule(module, teacher, distill),
         datamodule=datamodule,
-        callbacks={name: make(node) for name, node in config["callbacks"].items() if node is not None},
+        callbacks=_callbacks(config["callbacks"]),
         loggers=[make(node) for node in config["logger"].values() if node is not None],
     )
+
+
+def _callbacks(nodes: Mapping[str, Any]) -> dict[str, L.Callback]:
+    nodes = {name: node for name, node in nodes.items() if node is not None}
+    for name, node in nodes.items():
+        if "_target_" not in node:
+            raise ConfigError(f"callbacks.{name}: has no _target_; choose what brings one: callbacks='[default,NAME]'")
+    callbacks = {name: make(node) for name, node in nodes.items()}
+    if not any(isinstance(callback, ModelCheckpoint) and callback.monitor for callback in callbacks.values()):
+        raise ConfigError("callbacks: expected callbacks.best, which keeps the model to test; keep default among them")
+    return callbacks
 
 
 def _sentence_scorer(

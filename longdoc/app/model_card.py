@@ -94,6 +94,8 @@ def _data(config: dict[str, Any], metrics: dict[str, Any]) -> str:
     data = "the corpus that comes with longdoc" if path is None else f"`{Path(path).name}`"
     # A folder is named without its place, which means nothing elsewhere.
     start = "from scratch" if encoder is None else f"from `{Path(encoder).name if Path(encoder).is_dir() else encoder}`"
+    if layers := config.get("distill", {}).get("student_layers"):
+        start = f"with {layers} layers cut out of `{Path(config['teacher']).name}`"
     number = metrics.get("train", {}).get("num_documents", "the")
     return f"Trained {start}, on {number} training documents of {data}, seed {config['seed']}."
 

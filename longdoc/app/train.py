@@ -189,5 +189,6 @@ def _best_checkpoint(parts: Run) -> tuple[str, float]:
         if isinstance(callback, ModelCheckpoint) and callback.best_model_score is not None:
             return callback.best_model_path, float(callback.best_model_score)
     raise ConfigError(
-        "callbacks: no checkpoint was written; expected callbacks.best and at least one validation in training"
+        "no checkpoint was written, as no validation took place; expected trainer.max_steps and trainer.max_time to "
+        "reach the end of an epoch, or trainer.val_check_interval to come before"
     )

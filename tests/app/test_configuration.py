@@ -113,6 +113,23 @@ def test_every_recipe_composes_and_builds(
     assert parts.module.preprocessor is parts.datamodule.preprocessor
 
 
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ("callbacks=ema", r"callbacks\.best: has no _target_"),
+        ("callbacks=errors", r"expected callbacks\.best, which keeps the model to test"),
+        ("test_size_tokens=0", "size_tokens=0"),
+        ("test_size_tokens=8", "overlap_tokens=8"),
+    ],
+)
+def test_what_would_fail_at_the_end_is_refused_at_the_start(
+    wanted: str, told: str, corpus: Path, composed: Callable[..., dict], tmp_path: Path
+) -> None:
+    config = composed(f"data.path={corpus}", f"data.cache_dir={tmp_path}", *SMALL, wanted, output_dir=tmp_path)
+    with pytest.raises(ConfigError, match=told):
+        build(complete(config))
+
+
 @pytest.mark.parametrize("recipe", ["lener_br", "hyperpartisan", "contract_clauses"])
 def test_a_recipe_on_data_of_the_user_asks_for_it(recipe: str, composed: Callable[..., dict]) -> None:
     with pytest.raises(ConfigError, match=r"data\.path: expected a file or folder, got null"):

@@ -155,6 +155,11 @@ def test_the_card_tells_scores_data_and_what_is_lost(tmp_path: Path) -> None:
         assert "size_tokens: 48\n  overlap_tokens: 8" in card
         assert all(lost in card for lost in ("Stitching", "Decoding", "no token mixes two", "selection of sentences"))
         assert str(tmp_path) not in card
+    config |= {"teacher": str(tmp_path / "big" / "run-1"), "distill": {"student_layers": 2}, "model": {"name": None}}
+    (tmp_path / "run" / "config.yaml").write_text(json.dumps(config))
+    command("export", checkpoint, tmp_path / "student")
+    card = (tmp_path / "student" / "README.md").read_text()
+    assert "Trained with 2 layers cut out of `run-1`, on 7 training documents of `cases`, seed 3." in card
     command("export", checkpoint.rename(tmp_path / "run" / "last-7.ckpt"), tmp_path / "c")
     assert "No `metrics.json`" in (tmp_path / "c" / "README.md").read_text()
 
