@@ -34,6 +34,7 @@ from longdoc.errors import DataError
 from longdoc.text.alignment import LostSpan
 from longdoc.text.documents import Document, Span
 from longdoc.text.formats import DocumentSource, ReadReport
+from longdoc.text.formats.brat import beside
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
 from longdoc.text.windows import Windows
 from longdoc.training.hub import TableSource
@@ -368,12 +369,14 @@ def source_key(source: DocumentSource) -> str:
     if isinstance(source, TableSource):
         digest.update(source.key.encode())
         return digest.hexdigest()
+    names = source.file_names()
     for path, name in source.files:
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file():
+        pair = [beside(path, ".txt"), beside(path, ".ann")] if name == "brat" and path.is_file() else []
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path, *pair]:
+            if file is not None and file.is_file():
                 # Ids come from names: of a file, or of what lies in a folder.
                 inside = file.relative_to(path) if path.is_dir() else file.name
-                digest.update(f"{name}\0{inside}\0".encode())
+                digest.update(f"{name}\0{names[path]}\0{inside}\0".encode())
                 with file.open("rb") as content:
                     digest.update(hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()

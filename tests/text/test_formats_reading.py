@@ -269,6 +269,22 @@ def test_brat_folders(tmp_path):
         list(read(tmp_path))
 
 
+def test_suffixes_in_capital_letters_are_the_same_suffixes(tmp_path):
+    put(tmp_path / "x.TXT", "Bob")
+    put(tmp_path / "x.ANN", "T1\tPER 0 3\tBob\n")
+    put(tmp_path / "y.txt", "Bob")
+    put(tmp_path / "y.Ann", "T1\tPER 0 3\tBob\n")
+    expected = [Document(name, "Bob", (Span(0, 3, "PER"),)) for name in "xy"]
+    assert list(read(tmp_path)) == expected
+    for name in ("x.TXT", "x.ANN"):
+        assert list(read(tmp_path / name)) == expected[:1]
+    put(tmp_path / "x.txt", "Bob")
+    with pytest.raises(DataError, match="duplicate id 'x'"):
+        list(read(tmp_path))
+    put(tmp_path / "texts" / "A.TXT", "A")
+    assert list(read(tmp_path / "texts")) == [Document("A", "A")]
+
+
 def test_plain_texts(tmp_path):
     put(tmp_path / "b.txt", "B\r\n\r\n")
     put(tmp_path / "a" / "a.txt", "A")
@@ -290,6 +306,21 @@ def test_a_folder_of_one_format_is_one_corpus(tmp_path):
     put(tmp_path / "x.csv", "text\n")
     with pytest.raises(DataError, match=r"holds several formats \(csv, jsonl\)"):
         read(tmp_path)
+
+
+def test_other_files_beside_pairs_are_refused(tmp_path):
+    for name, content in (("x.txt", "Ann"), ("x.ann", ""), ("more.jsonl", {"text": "b"})):
+        put(tmp_path / name, content)
+    with pytest.raises(DataError, match=r"holds several formats \(brat, jsonl\)"):
+        read(tmp_path)
+    assert [document.id for document in read(tmp_path, "brat")] == ["x"]
+
+
+def test_rows_without_id_are_named_by_their_path_where_files_share_a_name(tmp_path):
+    for name in ("2019/cases.jsonl", "2020/cases.jsonl"):
+        put(tmp_path / name, {"text": name})
+    assert [document.id for document in read(tmp_path)] == ["2019/cases:1", "2020/cases:1"]
+    assert [document.id for document in read(tmp_path / "2019")] == ["cases:1"]
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.ann", "x.jsonl", "sub"])

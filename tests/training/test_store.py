@@ -199,6 +199,22 @@ def test_prediction_caches_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["x.txt", "x.ann"])
+def test_annotations_of_a_single_pair_are_read_again_when_they_change(tmp_path, name):
+    (tmp_path / "x.txt").write_text("Anna Berg")
+    found = []
+    for line in ("T1\tPER 0 9\tAnna Berg\n", "T1\tPER 0 4\tAnna\n", None):
+        if line is None:
+            name = "x.txt"
+            (tmp_path / "x.ann").unlink()
+        else:
+            (tmp_path / "x.ann").write_text(line)
+        source = read(tmp_path / name, "brat")
+        (document,) = store_sources({"train": source}, tmp_path / "cache")["train"]
+        found.append(document.spans)
+    assert found == [(Span(0, 9, "PER"),), (Span(0, 4, "PER"),), None]
+
+
 def test_ids_from_folder_names_are_read_again_when_a_folder_is_renamed(tmp_path):
     folder = tmp_path / "data" / "2019"
     folder.mkdir(parents=True)

@@ -48,7 +48,8 @@ class RawRow:
 
     Args:
         line: Line to report, counted from 1.
-        id: Anything; None gives the name of the file and the number of the row in it, as in ``train:17``.
+        id: Anything; None gives the name of the file and the number of the row in it, as in ``train:17``; the
+            path below the folder where two files have one name.
         text: Anything; must turn out to be a string.
         spans: Raw spans; None where the row has none.
         labels: Raw class labels; None where the row has none.
@@ -151,15 +152,15 @@ def inside(folder: Path, entries: Iterable[Path]) -> list[Path]:
 
 
 def check_rows(
-    rows: Iterable[RawRow], path: Path, options: ReadOptions, seen: set[str]
+    rows: Iterable[RawRow], path: Path, name: str, options: ReadOptions, seen: set[str]
 ) -> Iterator[tuple[Place, Document | BadRow]]:
     """Turn raw rows into documents, bad rows and repairs, each with its file and line.
 
-    ``seen`` collects the ids and refuses the second of each.
+    Rows without an id get ``name`` and their number. ``seen`` collects the ids and refuses the second of each.
     """
     for number, row in enumerate(rows, 1):
         file = row.file or path
-        document, problems = _check_row(row, f"{file.stem}:{number}", options)
+        document, problems = _check_row(row, f"{name}:{number}", options)
         if not problems and document.id in seen:
             problems = [(row.line, f"duplicate id {document.id!r:.80}")]
         reasons: dict[int, list[str]] = {}

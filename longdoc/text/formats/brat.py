@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -14,7 +15,7 @@ _OFFSETS = re.compile(r"(\d{1,18}) (\d{1,18})")
 
 def rows_text(path: Path, options: ReadOptions) -> Iterator[RawRow]:  # noqa: ARG001
     """Read a text file, or all ``.txt`` files of a folder, as documents without gold."""
-    for file, name in _texts(path, ".txt"):
+    for file, name in _named(path, ".txt"):
         yield _text_row(file, name)
 
 
@@ -23,26 +24,32 @@ def rows_brat(path: Path, options: ReadOptions) -> Iterator[RawRow]:  # noqa: AR
 
     A text without ``.ann`` has no gold; an empty ``.ann`` says that there is none to find.
     """
-    for file, name in _texts(path, ".txt"):
-        row, annotations = _text_row(file, unquote(name)), file.with_suffix(".ann")
-        if annotations.exists():
-            inside(annotations.parent, [annotations])
-            _take_annotations(row, annotations)
-        yield row
-    for file, name in _texts(path, ".ann"):
-        if not file.with_suffix(".txt").exists():
-            yield RawRow(1, unquote(name), problems=[(1, f"no {file.with_suffix('.txt').name} beside it")], file=file)
+    for file, name in _named(path, ".txt", ".ann"):
+        is_text = file.suffix.lower() != ".ann"
+        text, annotations = (file, beside(file, ".ann")) if is_text else (beside(file, ".txt"), file)
+        if text is None:
+            yield RawRow(1, unquote(name), problems=[(1, f"no {file.stem}.txt beside it")], file=file)
+        elif is_text or not path.is_dir():
+            row = _text_row(text, unquote(name))
+            if annotations is not None:
+                inside(annotations.parent, [annotations])
+                _take_annotations(row, annotations)
+            yield row
 
 
-def _texts(path: Path, suffix: str) -> Iterator[tuple[Path, str]]:
-    """The files of a suffix, each with its path below the folder and without the suffix."""
+def beside(file: Path, suffix: str) -> Path | None:
+    """The file of the same name with another suffix, in small or capital letters, if there is one."""
+    spellings = map("".join, product(*zip(suffix, suffix.upper(), strict=True)))
+    return next((other for spelling in spellings if (other := file.with_suffix(spelling)).exists()), None)
+
+
+def _named(path: Path, *suffixes: str) -> Iterator[tuple[Path, str]]:
+    """A file, or those of a folder with such suffixes, each with its path below the folder and without the suffix."""
     if not path.is_dir():
-        file = path.with_suffix(suffix) if path.suffix in (".txt", ".ann") else path
-        if file.exists():
-            yield file, file.stem
+        yield path, path.stem
         return
-    for file in inside(path, path.rglob(f"*{suffix}")):
-        if file.is_file():
+    for file in inside(path, path.rglob("*")):
+        if file.suffix.lower() in suffixes and file.is_file():
             yield file, file.relative_to(path).with_suffix("").as_posix()
 
 

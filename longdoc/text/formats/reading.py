@@ -1,6 +1,7 @@
 """Read documents from a file or a folder of any known format, and report what cannot be used."""
 
 import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from pathlib import Path
 from longdoc.errors import DataError, check_choice
 from longdoc.text.documents import Document
 from longdoc.text.formats.base import BadRow, Place, RawRow, ReadOptions, Repair, check_rows, inside, numbered_lines
-from longdoc.text.formats.brat import rows_brat, rows_text
+from longdoc.text.formats.brat import beside, rows_brat, rows_text
 from longdoc.text.formats.conll import looks_like_conll, rows_conll
 from longdoc.text.formats.json_rows import rows_doccano, rows_json, rows_jsonl
 from longdoc.text.formats.label_studio import rows_label_studio
@@ -122,11 +123,20 @@ class DocumentSource:
         all bad rows when it raises, so that one error names them all.
         """
         seen: set[str] = set()
+        names = self.file_names()
         for path, rows in self.raw_rows():
-            for place, item in check_rows(rows, path, self.options, seen):
+            for place, item in check_rows(rows, path, names[path], self.options, seen):
                 everything = self.keeps is None or (self.on_error == "raise" and type(item) is BadRow)
                 if everything or self.keeps(str(item.id)):  # type: ignore[misc]
                     yield place, item
+
+    def file_names(self) -> dict[Path, str]:
+        """What ids of rows without one begin with: the name of the file, or its path where two files share that."""
+        paths = [path for path, _ in self.files]
+        if len({path.stem for path in paths}) == len(paths):
+            return {path: path.stem for path in paths}
+        root = os.path.commonpath([path.parent for path in paths])
+        return {path: path.relative_to(root).with_suffix("").as_posix() for path in paths}
 
     def raw_rows(self) -> Iterator[tuple[Path, Iterator[RawRow]]]:
         """Yield each file with its rows as they stand there."""
@@ -170,7 +180,7 @@ def detect_format(path: Path) -> str:
     ]
     head = "".join(lines).lstrip()[:1]
     if found == "text":
-        return "brat" if path.with_suffix(".ann").exists() else "conll" if looks_like_conll(lines) else "text"
+        return "brat" if beside(path, ".ann") else "conll" if looks_like_conll(lines) else "text"
     if found == "json" or head == "[":  # the first task of Label Studio tells it from other JSON
         with path.open(encoding="utf-8", errors="replace") as file:
             return "label_studio" if _LABEL_STUDIO.search(file.read(_PEEKED_CHARS)) else "json"
@@ -189,12 +199,12 @@ def _files_of(path: Path, format: str) -> tuple[tuple[Path, str], ...]:
     if path.is_file():
         return ((path, detect_format(path) if format == "auto" else format),)
     entries = [entry for entry in inside(path, path.rglob("*")) if entry.is_file()]
-    suffixes = {entry.suffix.lower() for entry in entries}
-    if format in ("auto", "brat") and ".ann" in suffixes:
-        return ((path, "brat"),)
-    if format == "text" or (format == "auto" and suffixes & {".txt"} and not suffixes & (SUFFIXES.keys() - {".txt"})):
-        return ((path, "text"),)
     known = [entry for entry in entries if entry.suffix.lower() in SUFFIXES]
+    suffixes = {entry.suffix.lower() for entry in known}
+    if format == "auto" and suffixes <= {".txt", ".ann"}:
+        format = "brat" if ".ann" in suffixes else "text"
+    if suffixes & ({".txt", ".ann"} if format == "brat" else {".txt"} if format == "text" else set()):
+        return ((path, format),)
     if not known:
         raise DataError(f"{path}: holds no file of a known format ({', '.join(SUFFIXES)}){listed(entries)}")
     files = [(entry, detect_format(entry) if format == "auto" else format) for entry in known]
