@@ -89,7 +89,7 @@ def result_stream(module: DocumentModule, documents: Iterable[Document]) -> Iter
     group: list[EncodedDocument] = []
     num_tokens = 0
     for document in documents:
-        group.append(module.preprocessor(document))
+        group.append(module.encode(document))
         num_tokens += len(group[-1].token_ids)
         if num_tokens >= _GROUP_TOKENS:
             yield from zip(group, module.results(group), strict=True)

@@ -130,11 +130,16 @@ class DocumentModule(L.LightningModule, Generic[R]):
         """Predict documents."""
         return self.results(documents)
 
+    def encode(self, document: Document) -> EncodedDocument:
+        """Encode a document to say something of it; gold that training would refuse for its overlap is lost."""
+        policy = self.preprocessor.overlapping
+        return replace(self.preprocessor, overlapping="outermost" if policy == "error" else policy)(document)
+
     def predict(self, text: str | Document) -> R:
         """Predict one text of any length, without dropout; offsets are into the given text."""
         document = Document("text", text) if isinstance(text, str) else text
         with evaluation(self):
-            return self.results([self.preprocessor(document)])[0]
+            return self.results([self.encode(document)])[0]
 
     def setup(self, stage: str) -> None:  # noqa: ARG002
         """Note which weights are matrices, before FSDP makes vectors of them all."""

@@ -40,7 +40,7 @@ def test_predicts_text_files_folders_and_jsonl(small_run: Path, tmp_path: Path, 
     assert len(rows[2]["spans"]) == 60
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == "4 documents\n"
+    assert captured.err == f"4 documents\nWritten to {output}\n"
 
 
 def test_an_id_in_two_inputs_is_refused_or_left_out(
@@ -170,6 +170,21 @@ def test_evaluate_gives_the_scores_of_the_training_run(
     assert "all (micro)" in capsys.readouterr().out
     command("evaluate", small_run, corpus / "test.jsonl", "--output", tmp_path / "again.json")
     assert json.loads((tmp_path / "again.json").read_text()) == json.loads(scores.read_text())
+
+
+def test_overlapping_gold_stops_neither_prediction_nor_evaluation(
+    small_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    spans = [(0, 3, "PERSON"), (0, 7, "PERSON"), (21, 25, "PLACE")]
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "a", "text": TEXT, "entities": spans}))
+    command("predict", small_run, tmp_path / "a.jsonl")
+    (row,) = lines(capsys.readouterr().out)
+    (document,) = read(tmp_path / "a.jsonl")
+    assert load(small_run).predict(document).predicted == load(small_run).predict(TEXT).predicted
+    assert [(s["start"], s["end"], s["label"]) for s in row["spans"]] == [spans[0], spans[2]]
+    command("evaluate", small_run, tmp_path / "a.jsonl", "--output", tmp_path / "scores.json")
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert (scores["num_gold"], scores["lost"]) == (3, {"overlapping": 1})
 
 
 def test_a_smaller_forward_changes_nothing(small_run: Path, corpus: Path, tmp_path: Path) -> None:
