@@ -124,12 +124,36 @@ def test_fields_are_mapped(tmp_path):
     ):
         list(read(put(tmp_path / "b.csv", "a,b\n1,2\n")))
     source = read(
-        put(tmp_path / "c.csv", "text;x,label,target,spans\na,b|c,,\nb,,x,7\n,,\n"),
+        put(tmp_path / "c.csv", "text;x,label,target,spans\na,b|c,,\nb,,x,{\n,,\n"),
         options=ReadOptions({"text": "text;x"}),
     )
     with pytest.raises(DataError, match=r"(?s)target must be a finite number.*|spans must be a JSON list"):
         list(source)
     assert [row.line for row in source.report.bad_rows] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "cell", ["[[0,4]]", '["Anna"]', '[{"from":0,"to":4,"label":"A"}]', "7", "null", '[[0,4,"A"],{"label":"A"}]', "{}"]
+)
+def test_what_is_no_span_in_a_cell_is_reported(tmp_path, cell):
+    for name, value in (("a.csv", cell.replace('"', '""')), ("b.jsonl", cell)):
+        row = f'text,entities\nAnna,"{value}"\n' if name == "a.csv" else f'{{"text": "Anna", "entities": {value}}}'
+        if (name, cell) != ("b.jsonl", "null"):
+            with pytest.raises(DataError, match="expected a span with start, end and label, got"):
+                list(read(put(tmp_path / name, row)))
+
+
+def test_one_span_in_a_cell_needs_no_list(tmp_path):
+    cell = '{"start":0,"end":4,"label":"A"}'.replace('"', '""')
+    (document,) = read(put(tmp_path / "a.csv", f'text,entities\nAnna,"{cell}"\n'))
+    assert document.spans == (Span(0, 4, "A"),)
+
+
+def test_numbers_that_are_too_large_are_no_targets(tmp_path):
+    put(tmp_path / "a.jsonl", '{"text": "a", "target": 1%s}\n{"text": "b", "target": 1e308}' % ("0" * 400))
+    source = read(tmp_path / "a.jsonl", on_error="skip")
+    assert [document.target for document in source] == [1e308]
+    assert source.report.bad_rows[0].reason.startswith("target must be a finite number, got 1000")
 
 
 def test_csv_labels_are_split_by_the_named_separator_only(tmp_path):

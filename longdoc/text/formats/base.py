@@ -4,8 +4,8 @@ A reader of one format yields :class:`RawRow` objects, one a document, as they s
 holds all of them to the same rules, so that a fault is named the same way in every format.
 """
 
-import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -193,7 +193,7 @@ def _check_row(row: RawRow, default_id: str, options: ReadOptions) -> tuple[Docu
     problems += [(row.line if line is None else line, reason) for line, reason in found]
     reasons = [problem for label in row.labels or () if (problem := _label_problem(label, options))]
     target = row.target
-    if target is not None and (type(target) not in (int, float) or not math.isfinite(target)):  # type: ignore[arg-type]
+    if target is not None and (type(target) not in (int, float) or not abs(target) <= sys.float_info.max):  # type: ignore[arg-type]
         reasons.append(f"target must be a finite number, got {target!r:.80}")
         target = None
     if options.task is not None:

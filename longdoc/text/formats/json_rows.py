@@ -122,15 +122,7 @@ def object_row(value: object, line: int, options: ReadOptions) -> RawRow:
         found = value.get(name)
         if found is None or not _holds_spans(found, name, options):
             continue
-        row.spans = []
-        for item in found if isinstance(found, list) else [found]:
-            spans = raw_spans(item)
-            row.spans += spans
-            is_doccano = name in ("label", "labels") or (isinstance(item, dict) and "start_offset" in item)
-            if options.offset_unit == "auto" and is_doccano:
-                row.offset_unit = "unsure"
-            if not spans:
-                row.problems.append((line, f"expected a span with start, end and label, got {item!r:.80}"))
+        take_spans(row, found, options, is_doccano=name in ("label", "labels"))
         break
     for name in options.names("labels", *_LABEL_FIELDS):
         found = value.get(name)
@@ -138,6 +130,18 @@ def object_row(value: object, line: int, options: ReadOptions) -> RawRow:
             row.labels = [_class_label(item) for item in (found if isinstance(found, list) else [found])]
             break
     return row
+
+
+def take_spans(row: RawRow, found: object, options: ReadOptions, *, is_doccano: bool = False) -> None:
+    """Give a row the spans of a field, a list or one alone; what is no span is a problem of the row."""
+    row.spans = []
+    for item in found if isinstance(found, list) else [found]:
+        spans = raw_spans(item)
+        row.spans += spans
+        if options.offset_unit == "auto" and (is_doccano or (isinstance(item, dict) and "start_offset" in item)):
+            row.offset_unit = "unsure"
+        if not spans:
+            row.problems.append((row.line, f"expected a span with start, end and label, got {item!r:.80}"))
 
 
 def _first(value: Mapping[str, object], names: tuple[str, ...]) -> object:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from longdoc.errors import DataError
 from longdoc.text.formats.base import RawRow, ReadOptions, numbered_lines
-from longdoc.text.formats.json_rows import raw_spans
+from longdoc.text.formats.json_rows import take_spans
 
 _LARGEST_CELL = 2**31 - 1
 _COLUMNS = {
@@ -71,7 +71,7 @@ def _row(
             row.target = target
     if found["spans"]:
         try:
-            row.spans = [span for item in json.loads(found["spans"]) for span in raw_spans(item)]
-        except (ValueError, TypeError, RecursionError) as error:
+            take_spans(row, json.loads(found["spans"]), options)
+        except (ValueError, RecursionError) as error:
             row.problems.append((line, f"{header[columns['spans'] or 0]} must be a JSON list of spans: {error}"))
     return row
