@@ -133,7 +133,19 @@ def test_an_edited_tag_counts_and_an_edited_token_is_reported(tmp_path):
         reading(tmp_path, head.replace(' lives."', " lives") + "Ann\tO\n")
 
 
+def test_comments_of_sentences_are_passed_over(tmp_path):
+    sentence = '# sent_id = s1\n# id = "s1"\n# text = "Ann ran."\n1\tAnn\tB-PER\n2\tran\tO\n3\t.\tO\n\n'
+    expected = ["Ann ran .\nAnn ran ."]
+    documents, _ = reading(tmp_path, 2 * sentence, fields={"text": 1})
+    assert [(document.id, document.text) for document in documents] == [("x:1", expected[0])]
+    documents, _ = reading(tmp_path, 2 * ("-DOCSTART- O O\n\n" + 2 * sentence), fields={"text": 1})
+    assert [(document.id, document.text) for document in documents] == [("x:1", expected[0]), ("x:2", expected[0])]
+
+
 def test_layout_errors(tmp_path):
+    for fields in ({"spans": -5}, {"text": -7}):
+        with pytest.raises(DataError, match="expected a token and a tag on each line, got 3 columns"):
+            reading(tmp_path, "Ann NNP O\n", fields=fields)
     with pytest.raises(DataError, match="expected a token and a tag on each line, got 1 columns"):
         reading(tmp_path, "Ann\nBob\n")
     with pytest.raises(ConfigError, match="column numbers"):

@@ -1,7 +1,8 @@
 """CoNLL columns: one token a line, the tag last, a blank line after each sentence, ``-DOCSTART-`` before each document.
 
 The text is the tokens of a sentence joined by one space and the sentences joined by a line feed, unless the file holds
-the text itself in the comment ``# text = "..."`` (a JSON string) that :mod:`longdoc.text.formats.writers` puts there.
+the text itself in the comment ``# text = "..."`` (a JSON string) that :mod:`longdoc.text.formats.writers` puts directly
+behind ``-DOCSTART-``. Other comments, such as those of single sentences, are passed over.
 A file without ``-DOCSTART-`` is one document.
 """
 
@@ -54,17 +55,18 @@ class _Token(NamedTuple):
 def rows_conll(path: Path, options: ReadOptions) -> Iterator[RawRow]:
     """Read the documents of a CoNLL file; every faulty line of a document is reported and forbids its use."""
     layout = _survey(path, options)
-    row, opens, started = RawRow(1), True, False
+    row, opens, started, in_head = RawRow(1), True, False, False
     tokens: list[_Token] = []
     for number, line in numbered_lines(path):
         if not line.strip(_BLANK):
-            opens = True
+            opens, in_head = True, False
         elif line.startswith(DOCUMENT_START):
             if started:
                 yield _finished(row, tokens, layout.scheme)
-            row, tokens, opens, started = RawRow(number), [], True, True
+            row, tokens, opens, started, in_head = RawRow(number), [], True, True, True
         elif opens and (comment := _COMMENT.match(line)):
-            _take_comment(row, comment[1], comment[2], number)
+            if in_head:
+                _take_comment(row, comment[1], comment[2], number)
         else:
             if not started:
                 row.line, started = number, True
@@ -73,7 +75,7 @@ def rows_conll(path: Path, options: ReadOptions) -> Iterator[RawRow]:
                 row.problems.append((number, problem))
             else:
                 tokens.append(_Token(found[layout.token_column], found[layout.tag_column], number, opens))
-            opens = False
+            opens = in_head = False
     if started:
         yield _finished(row, tokens, layout.scheme)
 
@@ -154,12 +156,13 @@ def _survey(path: Path, options: ReadOptions) -> _Layout:
         if not layout.num_columns:
             layout.separator = "\t" if "\t" in line else " "
             layout.num_columns = len(layout.columns(line))
-            if max(2, layout.token_column + 1, layout.tag_column + 1) > layout.num_columns:
+            token, tag = layout.token_column, layout.tag_column
+            if max(2, token + 1, tag + 1, -token, -tag) > layout.num_columns:
                 message = f"expected a token and a tag on each line, got {layout.num_columns} columns"
                 raise DataError(f"{path}: {message}")
-        tag = layout.columns(line)[layout.tag_column :][:1] or [""]
-        if _TAG.fullmatch(tag[0]):
-            tags += tag
+        found = layout.columns(line)[layout.tag_column :][:1] or [""]
+        if _TAG.fullmatch(found[0]):
+            tags += found
             opens.append(new)
             new = False
     layout.scheme = detect_scheme(tags, opens) if options.tag_scheme == "auto" else options.tag_scheme
@@ -167,7 +170,7 @@ def _survey(path: Path, options: ReadOptions) -> _Layout:
 
 
 def _take_comment(row: RawRow, name: str, value: str, number: int) -> None:
-    """Keep the id and the text that a comment gives; other comments are passed over."""
+    """Keep the id and the text that a comment gives."""
     value = value.strip(_BLANK)
     if not value.startswith('"') or name not in ("id", "text"):
         return
