@@ -212,7 +212,7 @@ def test_label_studio(tmp_path):
         (b'{"data": 1}', "not a task"),
         (b'{"data": {"text": "x"}, "annotations": [1]}', "not a task"),
         (b'{"data": {"text": "x"}, "annotations": [{}]}', "not a task.*result"),
-        (b'{"data": {"text": "x"}, "annotations": [{"result": [{"type": "labels"}]}]}', "not a task.*labels"),
+        (b'{"data": {"text": "x"}, "annotations": [{"result": [{"type": "labels"}]}]}', "not a task.*start"),
         (b'{"data": {"text": "x"}, "annotations": [{"result": [{"value": {}}]}]}', "not a task.*type"),
         (b'{"data": {"text": "x"}, "annotations": [{"result": [{"type": "labels", "value": {"labels": ["A"]}}]}]}',
          "not a task.*start"),
@@ -227,6 +227,13 @@ def test_label_studio(tmp_path):
     path = tmp_path / "x.json"
     path.write_bytes(b"[" + b",\n".join(tasks) + b"]")
     check(read(path, options=OPTIONS), expected, NUM_ROWS - 37)
+
+
+@pytest.mark.parametrize("labels", ['"labels": [], ', ""])
+def test_a_region_without_label_is_reported(tmp_path, labels):
+    region = f'{{"type": "labels", "value": {{{labels}"start": 0, "end": 4}}}}'
+    (tmp_path / "x.json").write_text(f'[{{"data": {{"text": "Anna"}}, "annotations": [{{"result": [{region}]}}]}}]')
+    check(read(tmp_path / "x.json"), {1: "region 0-4 has no label"}, 0)
 
 
 CSV_FAULTS = [

@@ -41,8 +41,11 @@ def _task_row(task: Any, line: int, options: ReadOptions) -> RawRow:
         if kind in ("labels", "hypertextlabels"):
             offsets, part = value.get("globalOffsets") or value, (result.get("meta") or {}).get("slice")
             more = result.get("score"), part, value.get("text")
-            labels = value["labels"] if "labels" in value else value["hypertextlabels"]
-            row.spans += [RawSpan(offsets["start"], offsets["end"], label, *more) for label in labels]
+            start, end = offsets["start"], offsets["end"]
+            labels = value.get("labels") or value.get("hypertextlabels")
+            if not labels:
+                row.problems.append((line, f"region {start}-{end} has no label"))
+            row.spans += [RawSpan(start, end, label, *more) for label in labels or ()]
         elif kind == "choices":
             row.labels += value["choices"]
         elif kind in ("number", "rating"):
