@@ -134,8 +134,9 @@ def word_borders(token_word: np.ndarray) -> np.ndarray:
     """Token positions at which a word or a blank begins: where the stream may be cut. *Shape:* (num_borders,)."""
     if len(token_word) == 0:
         return np.zeros(0, dtype=np.int64)
-    changes = token_word[1:] != token_word[:-1]
-    return np.concatenate(([0], np.flatnonzero(changes | (token_word[1:] < 0)) + 1))
+    before = np.maximum.accumulate(token_word)
+    behind = np.minimum.accumulate(np.where(token_word < 0, np.iinfo(np.int32).max, token_word)[::-1])[::-1]
+    return np.concatenate(([0], np.flatnonzero(before[:-1] != behind[1:]) + 1))
 
 
 def last_border(borders: np.ndarray, above: int, at_most: int, otherwise: int) -> int:

@@ -153,6 +153,7 @@ def test_a_giant_word_is_cut():
 
 def test_word_borders():
     assert word_borders(np.array([0, 0, -1, -1, 1, 2, 2])).tolist() == [0, 2, 3, 4, 5]
+    assert word_borders(np.array([-1, 0, -1, 0, 1, -1])).tolist() == [0, 1, 4, 5]  # a blank may stand within a word
     assert word_borders(np.zeros(0)).tolist() == []
 
 
