@@ -132,7 +132,7 @@ def print_report(report: Mapping[str, Any], title: str, console: Console) -> Non
     else:
         print_class_report(report, title, console)
     if num_truncated := report["num_truncated_documents"]:
-        console.print(f"{num_truncated} of {report['num_documents']} documents were not read to their end")
+        console.print(f"{num_truncated} of {report['num_documents']} documents were not read whole")
 
 
 def _print_spans(report: Mapping[str, Any], title: str, console: Console) -> None:

@@ -58,7 +58,7 @@ def error_page(results: Iterable[Result], title: str, context_chars: int = 150) 
     parts = [_HEAD, f"<h1>{escape(title)}</h1>\n", _LEGEND]
     for number, result in enumerate(results):
         parts.append(f"<details{' open' if number < 3 else ''}><summary><bdi>{escape(result.id)}</bdi>: ")
-        parts.append(f"{num_errors(result):g} off{', not read to its end' if result.truncated else ''}</summary>\n")
+        parts.append(f"{num_errors(result):g} off{', not read whole' if result.truncated else ''}</summary>\n")
         parts.append("<table><tr><th>from</th><th>gold</th><th>predicted</th></tr>\n")
         rows = _span_rows(result, context_chars) if isinstance(result, DocumentResult) else _class_rows(result)
         parts += [f"<tr><td>{at}</td><td><p>{gold}</p></td><td><p>{said}</p></td></tr>\n" for at, gold, said in rows]

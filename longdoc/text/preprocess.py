@@ -50,8 +50,8 @@ class EncodedDocument:
 
     @property
     def truncated(self) -> bool:
-        """Whether a part of what was selected stands in no window."""
-        return self.windows.num_covered < len(self.token_ids)
+        """Whether a part of the text is not read: it was not selected, or stands in no window."""
+        return self.num_unselected > 0 or self.windows.num_covered < len(self.token_ids)
 
     @property
     def num_document_tokens(self) -> int:

@@ -87,7 +87,7 @@ def test_report_of_a_module(module: DocumentClassificationModule) -> None:
         "a │ 0.5000 │ 1.0000 │ 0.6667 │ 1",
         "accuracy 0.5000, macro F1 0.3333, micro F1 0.5000; 95 % interval of the accuracy 0.095 to 0.905",
         "to 512 tokens: accuracy 1.0000 (1 documents)",
-        "1 of 2 documents were not read to their end",
+        "1 of 2 documents were not read whole",
     ):
         assert expected in printed, printed
 

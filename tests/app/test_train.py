@@ -75,7 +75,7 @@ def test_truncation_is_counted(
     assert metrics["test"]["num_truncated_documents"] == 4
     printed = capsys.readouterr().out
     assert "stand beyond what was read" in printed
-    assert "4 of 4 documents were not read to their end" in printed
+    assert "4 of 4 documents were not read whole" in printed
 
 
 def test_outputs_are_compared_with_those_of_the_tested_checkpoint(
