@@ -47,7 +47,8 @@ class ClassScheme:
             targets = np.array([document.target for document in documents if document.target is not None])
             if len(targets) == 0:
                 raise DataError("split train: expected documents with a target, got none; set data.fields.target=NAME")
-            mean, std = float(targets.mean()), float(targets.std()) or 1.0
+            # Equal targets may have a mean that differs in the last bit, and so a spread of next to nothing.
+            mean, std = float(targets.mean()), float(targets.std()) if targets.max() > targets.min() else 1.0
             return cls(task, ("target",), (len(targets),), len(targets), mean, std)
         counts: dict[str, int] = {}
         num_documents = most = 0

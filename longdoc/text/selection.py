@@ -15,7 +15,7 @@ from longdoc.text.words import split_words
 
 Method = Literal["none", "lead", "head_tail", "random", "tfidf", "textrank", "cnn"]
 
-UNSPACED_LANGUAGES = ("zh", "ja", "th", "lo", "km", "my")
+UNSPACED_LANGUAGES = ("zh", "ja", "ko", "th", "lo", "km", "my")
 _NO_WEIGHT = 1e-8
 _TOLERANCE = 1e-10
 _MAX_STEPS = 200
@@ -173,8 +173,9 @@ class Selection:
             raise ConfigError(f"selection method={self.method!r}: expected one of the two budgets, got {budgets}")
         if self.budget_tokens is not None:
             check_integer("selection budget_tokens", self.budget_tokens, 1)
-        if self.budget_ratio is not None and not 0 < self.budget_ratio <= 1:
-            raise ConfigError(f"selection budget_ratio={self.budget_ratio}: expected above 0 and at most 1")
+        ratio = self.budget_ratio
+        if ratio is not None and (type(ratio) not in (int, float) or not 0 < ratio <= 1):
+            raise ConfigError(f"selection budget_ratio={ratio!r}: expected a number above 0 and at most 1")
         check_choice("selection splitter", self.splitter, SPLITTERS)
         check_integer("selection neighbours", self.neighbours, 0)
 

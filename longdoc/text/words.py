@@ -22,6 +22,7 @@ _UNSPACED_RANGES = (
     (0xA960, 0xA97F),  # Hangul Jamo extended
     (0xAC00, 0xD7FF),  # Hangul syllables
     (0xF900, 0xFAFF),  # compatibility ideographs
+    (0xFF66, 0xFF9F),  # half-width katakana
     (0x20000, 0x3FFFF),  # further ideographs
 )
 

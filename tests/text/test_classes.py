@@ -64,6 +64,12 @@ def test_data_that_teaches_no_classes(task, labels, message):
         ClassScheme.of(documents(*labels), task)
 
 
+@pytest.mark.parametrize("value", [0.1, 5.0, 1 / 3])
+def test_equal_targets_have_no_spread(value):
+    scheme = ClassScheme.of([Document(str(i), "text", target=value) for i in range(3)], "regression")
+    assert (scheme.target_mean, scheme.target_std) == (pytest.approx(value), 1.0)
+
+
 def test_a_class_may_have_any_name():
     assert ClassScheme.of(documents(("a|b",), ("a", "b")), "multi_label").labels == ("a", "a|b", "b")
     assert ClassScheme.of(documents(("a|b",), ("a",)), "single_label").labels == ("a", "a|b")

@@ -150,6 +150,7 @@ def test_textrank_of_one_and_of_repeated_sentences():
         ({"method": "lead", "budget_tokens": 0}, "budget_tokens=0"),
         ({"method": "lead", "budget_ratio": 0.0}, "budget_ratio=0.0"),
         ({"method": "lead", "budget_ratio": 1.5}, "budget_ratio=1.5"),
+        ({"method": "lead", "budget_ratio": "x"}, "budget_ratio='x': expected a number above 0"),
         ({"method": "lead", "budget_tokens": 5, "neighbours": -1}, "neighbours=-1"),
         ({"method": "lead", "budget_tokens": 5, "splitter": "spacy"}, "splitter='spacy'"),
     ],

@@ -11,7 +11,7 @@ from tests.text.worlds import FRAGMENTS, GIANT, any_character, texts
 
 UNSPACED_BLOCKS = [
     range(0x0E00, 0x0F00), range(0x1000, 0x10A0), range(0x1780, 0x1800), range(0x2E80, 0xA000), range(0xA960, 0xA980),
-    range(0xAC00, 0xD800), range(0xF900, 0xFB00), range(0x20000, 0x40000),
+    range(0xAC00, 0xD800), range(0xF900, 0xFB00), range(0xFF66, 0xFFA0), range(0x20000, 0x40000),
 ]  # fmt: skip
 
 
@@ -56,6 +56,7 @@ def surfaces(text: str) -> list[str]:
     ("text", "expected"),
     [
         ("", []),
+        ("ﾃｽﾄ テスト", list("ﾃｽﾄテスト")),
         (" \t\r\n\u200b\ufeff\u00ad", []),
         ("in 2018).", ["in", "2018", ")", "."]),
         ("Berlin.", ["Berlin", "."]),

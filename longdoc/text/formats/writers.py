@@ -156,6 +156,8 @@ def _dumped(document: Document, make_row: Callable[[Document], dict[str, Any]]) 
 
 def _write_pieces(pieces: Iterable[str], path: Path) -> None:
     """Write a new file beside the target and put it in the target's place when all is written."""
+    if path.is_dir():
+        raise DataError(f"{path}: expected a file to write, got a folder; name a file in it")
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:
