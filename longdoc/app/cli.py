@@ -62,8 +62,8 @@ def _parser() -> argparse.ArgumentParser:
 
     evaluate = commands.add_parser("evaluate", help="score a checkpoint on annotated documents")
     evaluate.add_argument("checkpoint", metavar="CHECKPOINT", help="best.ckpt, or the output folder of a run")
-    evaluate.add_argument("data", metavar="DATA", help="annotated file, or a folder with train, dev and test")
-    evaluate.add_argument("--split", default="test", help="which part of such a folder (default: %(default)s)")
+    evaluate.add_argument("data", metavar="DATA", help="annotated file or folder")
+    _add_split(evaluate)
     evaluate.add_argument("--output", metavar="FILE", help="write the scores there as JSON")
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions there, one JSON line a document")
     _add_shared(evaluate)
@@ -81,12 +81,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     export.add_argument("--int8", action="store_true", help="the same for a CPU: smaller and faster, a little worse")
     export.add_argument("--data", metavar="DATA", help="annotated file or folder, to score --int8 on, before and after")
-    export.add_argument("--split", default="test", help="which part of such a folder (default: %(default)s)")
+    _add_split(export)
     export.add_argument(
         "--max-loss", type=float, default=0.01, help="how far the score may fall with --int8 (default: %(default)s)"
     )
     _add_reading(export)
     return parser
+
+
+def _add_split(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--split", help="which part of DATA (default: test where parts are named, else all of it)")
 
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:

@@ -23,6 +23,7 @@ from longdoc.text.documents import Document
 from longdoc.text.formats import DocumentSource, ReadOptions, read, read_splits, write
 from longdoc.text.formats.base import RawRow, decoded_lines
 from longdoc.text.formats.json_rows import rows_of_lines
+from longdoc.text.formats.splits import named_parts
 from longdoc.text.preprocess import EncodedDocument
 from longdoc.text.results import DocumentResult, Result
 from longdoc.training.checkpoint import load
@@ -173,14 +174,15 @@ class StandardInput(DocumentSource):
 
 
 def annotated(options: Namespace, task: str) -> Iterable[Document]:
-    """Read the documents that the options of a command name."""
+    """Read the documents that the options of a command name: a part, or all where none is asked for or named."""
     path, read_options = Path(options.data), ReadOptions(_fields(options), task=task)
-    if not path.is_dir():
-        return read(path, options.input_format, on_error=options.on_error, options=read_options)
-    splits = read_splits(path, options.input_format, on_error=options.on_error, options=read_options)
-    if options.split not in splits:
-        raise DataError(f"{path}: has no split {options.split!r}; there is {', '.join(splits)}")
-    return splits[options.split]
+    arguments = (path, options.input_format, options.on_error, read_options)
+    if options.split is None and not (path.is_dir() and named_parts(path, options.input_format)):
+        return read(*arguments)
+    splits, split = read_splits(*arguments), options.split or "test"
+    if split not in splits:
+        raise DataError(f"{path}: has no split {split!r}; there is {', '.join(splits)}; choose with --split")
+    return splits[split]
 
 
 def _progress(documents: Iterable[Document], what: str) -> Iterator[Document]:

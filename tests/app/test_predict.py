@@ -187,6 +187,23 @@ def test_overlapping_gold_stops_neither_prediction_nor_evaluation(
     assert (scores["num_gold"], scores["lost"]) == (3, {"overlapping": 1})
 
 
+def test_a_folder_without_parts_is_scored_as_a_whole(small_run: Path, corpus: Path, tmp_path: Path) -> None:
+    output, folder = tmp_path / "scores.json", tmp_path / "in"
+    folder.mkdir()
+    rows = (corpus / "train.jsonl").read_text()
+    (folder / "cases.jsonl").write_text(rows)
+    sizes = []
+    for arguments in ([folder], [folder, "--split", "train"], [folder / "cases.jsonl", "--split", "train"]):
+        command("evaluate", small_run, *arguments, "--output", output)
+        sizes.append(json.loads(output.read_text())["num_documents"])
+    assert sizes[0] == 10
+    assert 0 < sizes[1] == sizes[2] < 10
+    (folder / "cases.jsonl").rename(folder / "train.jsonl")
+    with pytest.raises(SystemExit) as stop:
+        main(["evaluate", str(small_run), str(folder)])
+    assert "has no split 'test'; there is train, dev; choose with --split" in str(stop.value.code)
+
+
 def test_a_smaller_forward_changes_nothing(small_run: Path, corpus: Path, tmp_path: Path) -> None:
     for name, budget in (("a", "1"), ("b", "100000")):
         command(

@@ -40,6 +40,38 @@ def test_files_are_found_by_name_whatever_their_format(tmp_path, dev):
     assert ids(sources) == {"train": ["a"], "dev": ["b"], "test": ["test:1"]}
 
 
+def test_a_part_may_be_a_word_in_the_name_of_a_file(tmp_path, caplog):
+    for name in ("legal_train", "legal-dev", "cases.TEST.v2", "contested"):
+        put(tmp_path / f"{name}.jsonl", [name])
+    with caplog.at_level(logging.WARNING):
+        assert ids(read_splits(tmp_path)) == {
+            "train": ["legal_train"],
+            "dev": ["legal-dev"],
+            "test": ["cases.TEST.v2"],
+        }
+    (record,) = caplog.records
+    assert record.getMessage() == f"{tmp_path}: beside the named parts nothing is read; there is contested.jsonl"
+    put(tmp_path / "other_train.jsonl", ["a"])
+    with pytest.raises(DataError, match=r"for train; there is legal_train.jsonl, other_train.jsonl; put several into"):
+        read_splits(tmp_path)
+    put(tmp_path / "train.jsonl", ["exact"])
+    put(tmp_path / "more" / "a.jsonl", ["a"])
+    caplog.clear()
+    assert ids(read_splits(tmp_path))["train"] == ["exact"]
+    assert "there is contested.jsonl, legal_train.jsonl, more, other_train.jsonl" in caplog.text
+
+
+@pytest.mark.parametrize("names", [("test_1.txt", "test_2.txt", "train_1.txt"), ("train_test.jsonl", "contest.jsonl")])
+def test_other_names_are_no_parts_and_the_corpus_is_dealt_out(tmp_path, caplog, names):
+    for i, name in enumerate(names):
+        put(tmp_path / name, [f"{i}a", f"{i}b"])
+    with caplog.at_level(logging.WARNING):
+        parts = ids(read_splits(tmp_path))
+    assert list(parts) == ["train", "dev", "test"]
+    (record,) = caplog.records
+    assert record.getMessage().endswith("documents are dealt to them by a hash of the ids")
+
+
 def test_folders_are_splits_too(tmp_path):
     for name in ("train", "dev"):
         (tmp_path / name).mkdir()

@@ -1,20 +1,23 @@
 """Train, dev and test parts of a corpus: by name where they stand in files, else by a hash of the document id."""
 
 import logging
+import re
 from collections import deque
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import chain, count
+from itertools import chain, islice
 from pathlib import Path
 
 from longdoc.errors import DataError
 from longdoc.text.documents import Document
 from longdoc.text.formats.base import ReadOptions, inside
+from longdoc.text.formats.brat import beside
 from longdoc.text.formats.reading import SUFFIXES, DocumentSource, listed, read
 
 SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
 DEV_SHARE = 0.1
 TEST_SHARE = 0.1
+_SURVEYED_DOCUMENTS = 1000
 log = logging.getLogger(__name__)
 
 
@@ -52,11 +55,11 @@ def read_splits(
 ) -> dict[str, DocumentSource]:
     """Open a corpus as ``{"train": ..., "dev": ..., "test": ...}``.
 
-    A folder may hold files or folders named train, dev (or valid, validation, val) and test. Where dev is missing, a
-    tenth of train is set apart; where test is missing, there is none. Anything else that :func:`read` takes is split
-    into 80, 10 and 10 per cent. Each document goes by a hash of the seed and its own id, so that documents added later
-    move no other (rows without an id are known by their number: give ids where rows may be inserted). Only where so few
-    documents leave a part empty, the next seeds are tried.
+    A folder may hold files or folders named train, dev (or valid, validation, val) and test, or files with one of
+    these words in their name. Where dev is missing, a tenth of train is set apart; without test there is none.
+    Anything else that :func:`read` takes is split into 80, 10 and 10 per cent. Each document goes by a hash of the seed
+    and its own id, so that documents added later move no other (rows without an id are known by their number: give ids
+    where rows may be inserted). Only where so few documents leave a part empty, the next seeds are tried.
 
     Args:
         path: Folder or file.
@@ -71,6 +74,10 @@ def read_splits(
     path = Path(path)
     named = named_parts(path, format) if path.is_dir() else {}
     if named:
+        read_files = {*named.values(), *(beside(entry, ".ann") for entry in named.values())}
+        unread = [entry for entry in inside(path, path.iterdir()) if _is_data(entry) and entry not in read_files]
+        if unread:
+            log.warning("%s: beside the named parts nothing is read%s", path, listed(unread))
         found = {name: read(entry, format, on_error, options) for name, entry in named.items()}
         return complete_splits(found, str(path), seed)
     try:
@@ -80,6 +87,7 @@ def read_splits(
             raise
         wanted = ", ".join(chain(*SPLIT_NAMES.values()))
         raise DataError(f"{error}; looked for files named {wanted}, or one set of documents to split") from None
+    log.warning("%s: no parts named train, dev and test; documents are dealt to them by a hash of the ids", path)
     return _split(whole, ("train", "dev", "test"), seed)
 
 
@@ -100,46 +108,59 @@ def complete_splits(found: dict[str, DocumentSource], where: str, seed: int) -> 
 
 
 def named_parts(folder: Path, format: str = "auto") -> dict[str, Path]:
-    """Find the files or folders named train, dev or test in a folder."""
+    """Find the files or folders named train, dev or test in a folder.
+
+    Where none is named exactly so, a file counts in whose name that is a word, as in ``legal_train.jsonl``; but
+    no text, which may be a document.
+    """
     entries = inside(folder, folder.iterdir())
     entries = [e for e in entries if e.is_dir() or format != "auto" or e.suffix.lower() in SUFFIXES]
     named: dict[str, Path] = {}
     for name, spellings in SPLIT_NAMES.items():
         claims = [entry for entry in entries if (entry.name if entry.is_dir() else entry.stem).lower() in spellings]
+        claims = claims or [entry for entry in entries if _parts_in_name(entry) == [name]]
         texts = [entry for entry in claims if entry.suffix.lower() == ".txt"]
         if len(claims) == 2 and len(texts) == 1 and {entry.suffix.lower() for entry in claims} == {".txt", ".ann"}:
             claims = texts
         if len(claims) > 1:
-            raise DataError(f"{folder}: expected one file or folder for {name}{listed(claims)}")
+            raise DataError(
+                f"{folder}: expected one file or folder for {name}{listed(claims)}; put several into a folder {name}"
+            )
         if claims:
             named[name] = claims[0]
     return named
 
 
+def _parts_in_name(entry: Path) -> list[str]:
+    """The parts that a file of data has in its name as a word."""
+    if entry.is_dir() or not _is_data(entry) or entry.suffix.lower() in (".txt", ".ann"):
+        return []
+    words = set(re.findall(r"[^\W_]+", entry.stem.lower()))
+    return [name for name, spellings in SPLIT_NAMES.items() if words.intersection(spellings)]
+
+
+def _is_data(entry: Path) -> bool:
+    return entry.is_dir() or entry.suffix.lower() in SUFFIXES
+
+
 def _split(source: DocumentSource, parts: tuple[str, ...], seed: int) -> dict[str, DocumentSource]:
     """Deal the documents of one source to parts.
 
-    The next seed that leaves no part empty is taken where so few documents would; no more is read than that needs.
+    The next seed that leaves no part empty, and none larger than train, is taken where so few documents would.
     """
-    test = TEST_SHARE if "test" in parts else 0.0
-    bounds = {"train": (test + DEV_SHARE, 1.0), "dev": (test, test + DEV_SHARE), "test": (0.0, test)}
-    keeps = {part: HashPart(seed, *bounds[part]) for part in parts}
-    identifiers: list[str] = []
-    filled: set[str] = set()
-    for identifier in (item.id for _, item in source.items() if isinstance(item, Document)):
-        identifiers.append(identifier)
-        filled |= {part for part, keep in keeps.items() if keep(identifier)}
-        if len(filled) == len(parts):
-            return {part: replace(source, keeps=keep) for part, keep in keeps.items()}
+    documents = (item for _, item in source.items() if isinstance(item, Document))
+    identifiers = [document.id for document in islice(documents, _SURVEYED_DOCUMENTS)]
     if len(identifiers) < len(parts):
         deque(source, maxlen=0)  # raises with the bad rows, where they are why
         raise DataError(
             f"{source.name}: {len(identifiers)} documents cannot be split into {', '.join(parts)}; give files of these "
             "names, or mark the documents (-DOCSTART- lines in CoNLL)"
         )
-    for other in count(seed + 1):
-        keeps = {part: HashPart(other, *bounds[part]) for part in parts}
+    test = TEST_SHARE if "test" in parts else 0.0
+    bounds = {"train": (test + DEV_SHARE, 1.0), "dev": (test, test + DEV_SHARE), "test": (0.0, test)}
+    while True:
+        keeps = {part: HashPart(seed, *bounds[part]) for part in parts}
         sizes = {part: sum(map(keep, identifiers)) for part, keep in keeps.items()}
         if min(sizes.values()) > 0 and sizes["train"] == max(sizes.values()):
-            break
-    return {part: replace(source, keeps=keep) for part, keep in keeps.items()}
+            return {part: replace(source, keeps=keep) for part, keep in keeps.items()}
+        seed += 1
