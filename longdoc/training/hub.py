@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -41,32 +41,25 @@ class TableSource(DocumentSource):
         return str(self.table._fingerprint)
 
     def _rows(self) -> Iterator[RawRow]:
-        names = {name: _class_names(feature) for name, feature in self.table.features.items()}
-        rows = (_named(row, names) for row in self.table)
-        columns = self.table.column_names
+        features, columns = self.table.features, self.table.column_names
         tokens = _present(columns, self.options.names("text", *_TOKEN_FIELDS))
         tags = _present(columns, self.options.names("spans", *_TAG_FIELDS))
-        if tokens is None or tags is None or not isinstance(self.table.features[tokens], List):
-            for number, row in enumerate(rows, 1):
-                yield object_row(row, number, self.options)
+        if tokens is None or tags is None or not all(isinstance(features[name], List) for name in (tokens, tags)):
+            for number, row in enumerate(self.table, 1):
+                yield object_row(_named(row, features), number, self.options)
             return
-        scheme = self.options.tag_scheme if self.options.tag_scheme != "auto" else self._scheme(names[tags], tags)
-        for number, row in enumerate(rows, 1):
-            yield row_of_tokens(number, row.get("id"), row[tokens], row[tags], scheme)
-
-    def _scheme(self, names: list[str] | None, field: str) -> str:
-        tags: list[str] = []
-        opens: list[bool] = []
-        for row in islice(self.table, _SURVEYED_ROWS):
-            found = [names[tag] if names and isinstance(tag, int) else tag for tag in row[field]]
-            tags += found
-            opens += [i == 0 for i in range(len(found))]
-        return detect_scheme(tags, opens)
+        (identifier,) = self.options.names("id", "id")
+        scheme = self.options.tag_scheme
+        if scheme == "auto":
+            surveyed = [_named(row[tags], features[tags]) or [] for row in islice(self.table, _SURVEYED_ROWS)]
+            opens = [i == 0 for row in surveyed for i in range(len(row))]
+            scheme = detect_scheme(list(chain.from_iterable(surveyed)), opens)
+        for number, row in enumerate(self.table, 1):
+            found = {column: _named(row[column], features[column]) for column in (tokens, tags)}
+            yield row_of_tokens(number, row.get(identifier), found, scheme)
 
 
-def hub_splits(
-    name: str, options: ReadOptions, on_error: str = "raise", seed: int = 0, config_name: str | None = None
-) -> dict[str, DocumentSource]:
+def hub_splits(name: str, options: ReadOptions, on_error: str = "raise", seed: int = 0) -> dict[str, DocumentSource]:
     """Open a corpus of the ``datasets`` library as ``{"train": ..., "dev": ..., "test": ...}``.
 
     Args:
@@ -74,10 +67,9 @@ def hub_splits(
         options: How rows are understood.
         on_error: ``raise`` or ``skip`` bad rows.
         seed: Of the hash that sets a missing dev split apart.
-        config_name: Which of a hub corpus's configurations.
     """
     try:
-        loaded = load_from_disk(name) if Path(name).is_dir() else load_dataset(name, config_name)
+        loaded = load_from_disk(name) if Path(name).is_dir() else load_dataset(name)
     except Exception as error:
         raise DataError(
             f"data.path={name!r}: expected a folder written by datasets' save_to_disk or a corpus on the hub ({error})"
@@ -102,17 +94,12 @@ def _present(columns: list[str], names: tuple[str, ...]) -> str | None:
     return next((name for name in names if name in columns), None)
 
 
-def _class_names(feature: Any) -> list[str] | None:
-    inner = feature.feature if isinstance(feature, List) else feature
-    return list(inner.names) if isinstance(inner, ClassLabel) else None
-
-
-def _named(row: dict[str, Any], names: dict[str, list[str] | None]) -> dict[str, Any]:
-    """Replace the numbers of class labels by their names."""
-    return {column: value if names[column] is None else _name(value, names[column]) for column, value in row.items()}
-
-
-def _name(value: Any, names: list[str] | None) -> Any:
-    if isinstance(value, list):
-        return [_name(item, names) for item in value]
-    return names[value] if names is not None and isinstance(value, int) and 0 <= value < len(names) else value
+def _named(value: Any, feature: Any) -> Any:
+    """Replace the numbers of class labels by their names, and -1, which stands for no label, by None."""
+    if isinstance(feature, ClassLabel):
+        return feature.int2str(value) if value in range(feature.num_classes) else None
+    if isinstance(feature, List) and value is not None:
+        return [_named(item, feature.feature) for item in value]
+    if isinstance(feature, dict) and value is not None:
+        return {name: _named(value[name], feature[name]) for name in value}
+    return value

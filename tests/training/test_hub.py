@@ -66,6 +66,52 @@ def test_bad_rows_are_reported_by_number(tmp_path):
         list(splits["train"])
 
 
+WORDS = List(Value("string"))
+
+
+@pytest.mark.parametrize(
+    ("tag", "tokens", "tags", "reason"),
+    [
+        (Value("int64"), ["Anna"], [3], "ner_tags: expected names such as B-PER, or a ClassLabel, got 3"),
+        (Value("int64"), ["Anna", "ran"], [0, -100], "ner_tags: expected names such as B-PER, or a ClassLabel, got 0"),
+        (ClassLabel(names=TAGS), ["Anna"], [-1], "ner_tags: expected names such as B-PER, or a ClassLabel, got None"),
+        (ClassLabel(names=TAGS), ["Anna"], [None], "ner_tags: expected names such as B-PER, or a ClassLabel, got None"),
+        (Value("string"), ["Anna"], [""], "ner_tags: expected names such as B-PER, or a ClassLabel, got ''"),
+        (Value("string"), [None], ["O"], "tokens: expected strings, got None"),
+        (Value("string"), None, ["O"], "tokens: expected strings, got None"),
+        (ClassLabel(names=TAGS), ["Anna"], None, "ner_tags: expected names such as B-PER, or a ClassLabel, got None"),
+    ],
+)
+def test_bad_tokens_and_tags_are_reported_with_their_column(tmp_path, tag, tokens, tags, reason):
+    good = {"tokens": ["Anna"], "ner_tags": ["B-PER" if tag.dtype == "string" else 1]}
+    rows = [good, {"tokens": tokens, "ner_tags": tags}]
+    name = save(tmp_path / "saved", rows, Features({"tokens": WORDS, "ner_tags": List(tag)}), rows[1:])
+    source = hub_splits(name, ReadOptions(), on_error="skip")["train"]
+    assert [document.text for document in source] == (["Anna"] if tag != Value("int64") else [])
+    (row,) = source.report.bad_rows[-1:]
+    assert (row.line, row.reason) == (2, reason)
+
+
+def test_ids_of_token_tables_have_the_name_that_is_given(tmp_path):
+    features = Features({"key": Value("string"), "tokens": WORDS, "ner_tags": WORDS})
+    rows = [{"key": "k", "tokens": ["Anna"], "ner_tags": ["O"]}]
+    splits = hub_splits(save(tmp_path / "saved", rows, features, rows), ReadOptions({"id": "key"}))
+    assert [document.id for document in splits["train"]] == ["k"]
+
+
+def test_class_labels_of_minus_one_are_no_gold_and_those_of_spans_have_names(tmp_path):
+    label = ClassLabel(names=["neg", "pos"])
+    entity = {"start": Value("int64"), "end": Value("int64"), "label": ClassLabel(names=["ORG", "PER"])}
+    rows = [
+        {"text": "Anna", "label": 1, "entities": [{"start": 0, "end": 4, "label": 1}]},
+        {"text": "Anna", "label": -1, "entities": None},
+    ]
+    features = Features({"text": Value("string"), "label": label, "entities": List(entity)})
+    splits = hub_splits(save(tmp_path / "saved", rows, features, rows), ReadOptions())
+    found = [(document.labels, document.spans) for document in splits["train"]]
+    assert found == [(("pos",), (Span(0, 4, "PER"),)), (None, None)]
+
+
 def test_what_is_no_dataset_is_refused(tmp_path):
     with pytest.raises(DataError, match="expected a folder written by datasets' save_to_disk or a corpus on the hub"):
         hub_splits("nobody/nothing", ReadOptions())

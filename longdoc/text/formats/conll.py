@@ -9,11 +9,11 @@ A file without ``-DOCSTART-`` is one document.
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.documents import Document, Span
@@ -28,6 +28,7 @@ _BLANKS = re.compile(r"\s+")
 _COMMENT = re.compile(r"# ([\w.]+) = ?(.*)")
 _COLUMN_GAP = re.compile(r"[ \t]+")
 _TAG = re.compile(r"(?:O|([BIESLU])-(.+))", re.DOTALL)
+_ANYTHING = re.compile(".*", re.DOTALL)
 _SURVEYED_LINES = 500_000
 
 
@@ -117,15 +118,19 @@ def decode_tags(tags: list[str], opens: list[bool], scheme: str) -> tuple[list[t
     return chunks, sorted(set(ill_formed))
 
 
-def detect_scheme(tags: list[str], opens: list[bool]) -> str:
-    """Name the scheme that tags follow: by prefix, and IOB1 if some chunk opens with I and none needlessly with B."""
-    prefixes = {tag[0] for tag in tags}
+def detect_scheme(tags: Sequence[object], opens: Sequence[bool]) -> str:
+    """Name the scheme that tags follow: by prefix, and IOB1 if some chunk opens with I and none needlessly with B.
+
+    What is no tag counts as ``O``.
+    """
+    known = [tag if isinstance(tag, str) and _TAG.fullmatch(tag) else "O" for tag in tags]
+    prefixes = {tag[0] for tag in known}
     if prefixes & set("LU"):
         return "bilou"
     if prefixes & set("ES"):
         return "bioes"
     opened_by_i = False
-    for before, tag, new in zip(["O", *tags], tags, opens, strict=False):
+    for before, tag, new in zip(["O", *known], known, opens, strict=False):
         follows = not new and before[2:] == tag[2:]
         if tag[0] == "B" and not follows:
             return "iob2"
@@ -160,11 +165,9 @@ def _survey(path: Path, options: ReadOptions) -> _Layout:
             if max(2, token + 1, tag + 1, -token, -tag) > layout.num_columns:
                 message = f"expected a token and a tag on each line, got {layout.num_columns} columns"
                 raise DataError(f"{path}: {message}")
-        found = layout.columns(line)[layout.tag_column :][:1] or [""]
-        if _TAG.fullmatch(found[0]):
-            tags += found
-            opens.append(new)
-            new = False
+        tags += layout.columns(line)[layout.tag_column :][:1] or [""]
+        opens.append(new)
+        new = False
     layout.scheme = detect_scheme(tags, opens) if options.tag_scheme == "auto" else options.tag_scheme
     return layout
 
@@ -194,21 +197,24 @@ def _line_problem(line: str, found: list[str], layout: _Layout) -> str | None:
     return None if is_known else f"tag {tag!r:.80} does not belong to {layout.scheme}"
 
 
-def row_of_tokens(line: int, identifier: object, tokens: list[str], tags: list[str], scheme: str) -> RawRow:
+def row_of_tokens(line: int, identifier: object, columns: Mapping[str, Any], scheme: str) -> RawRow:
     """Make the row of a document that is given as tokens and tags instead of as lines.
 
     Args:
         line: To report.
         identifier: Of the document, None if it has none.
-        tokens: Joined by one space each.
-        tags: As many as tokens, ``O`` or ``PREFIX-LABEL``.
+        columns: The tokens, which are joined by one space each, and as many tags, each under the name of the column.
         scheme: Of the tags.
     """
-    row = RawRow(line, identifier)
-    if len(tokens) != len(tags):
+    row, (tokens, tags) = RawRow(line, identifier), columns.values()
+    wanted = (_ANYTHING, "strings"), (_TAG, "names such as B-PER, or a ClassLabel")
+    for (column, values), (pattern, expected) in zip(columns.items(), wanted, strict=True):
+        found = values if isinstance(values, list) else [values]
+        bad = [value for value in found if not (isinstance(value, str) and pattern.fullmatch(value))]
+        row.problems += [(line, f"{column}: expected {expected}, got {value!r:.60}") for value in bad[:1]]
+    if not row.problems and len(tokens) != len(tags):
         row.problems.append((line, f"{len(tokens)} tokens but {len(tags)} tags"))
-    row.problems += [(line, f"{tag!r:.60} is no tag") for tag in tags if not _TAG.fullmatch(tag)][:1]
-    pairs = zip(tokens, tags, strict=False)
+    pairs = () if row.problems else zip(tokens, tags, strict=True)
     return _finished(row, [_Token(token, tag, line, i == 0) for i, (token, tag) in enumerate(pairs)], scheme)
 
 
