@@ -5,9 +5,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
-from longdoc.app.inspect import add_parser as add_inspect_parser
 from longdoc.errors import ConfigError, DataError, MissingExtra
+from longdoc.text.formats import READERS
 
 # Each command's function is looked up when it runs, so that --help does not wait for torch.
 _HANDLERS = {
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments[:1] == ["train"]:
         import_module("longdoc.app.hydra_app").main(arguments[1:])
         return
-    options = _parser().parse_args(arguments)
+    options = build_parser().parse_args(arguments)
     module, _, function = _HANDLERS[options.command].partition(":")
     try:
         status = getattr(import_module(module), function)(options)
@@ -40,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(status)
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """What all commands but ``train`` take."""
     parser = argparse.ArgumentParser("longdoc", description="Tag and classify long documents, and score the result.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser(
@@ -67,7 +69,19 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--output", metavar="FILE", help="write the scores there as JSON")
     evaluate.add_argument("--predictions", metavar="FILE", help="write the predictions there, one JSON line a document")
     _add_shared(evaluate)
-    add_inspect_parser(commands)
+
+    inspect = commands.add_parser(
+        "inspect",
+        help="what a corpus holds, what truncation would lose, and which strategy that suggests",
+        description="Read a corpus before any training: lengths, what lies beyond one window, entities against window "
+        "and overlap, labels, duplicates, rows that cannot be used, and what that suggests.",
+    )
+    inspect.add_argument("data", metavar="DATA", help="folder with train, dev and test, or one file")
+    inspect.add_argument("--model", metavar="NAME", help="encoder whose tokenizer counts: hub name or folder")
+    inspect.add_argument("--html", metavar="PAGE.html", type=Path, help="write a page with histograms, too")
+    inspect.add_argument("--window", type=int, metavar="TOKENS", help="default: 512, or what the encoder takes")
+    inspect.add_argument("--overlap", type=int, metavar="TOKENS", help="default: 128, or a quarter of a smaller window")
+    _add_fields(inspect)
 
     compare = commands.add_parser("compare", help="finished runs in one table and one figure")
     compare.add_argument("runs", metavar="RUN", nargs="+", help="output folder of a run, or of a multirun")
@@ -93,11 +107,29 @@ def _add_split(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", help="which part of DATA (default: test where parts are named, else all of it)")
 
 
-def _add_reading(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--input-format", default="auto", help="format of the input (default: found out)")
+def _add_fields(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--field", metavar="OURS=THEIRS", action="append", default=[], help="where a field has another name"
+        "--input-format", default="auto", choices=("auto", *READERS), help="format of the input (default: found out)"
     )
+    parser.add_argument(
+        "--field",
+        type=_field,
+        metavar="OURS=THEIRS",
+        action="append",
+        default=[],
+        help="where a field has another name, as text=body",
+    )
+
+
+def _field(pair: str) -> tuple[str, str]:
+    ours, _, theirs = pair.partition("=")
+    if not (ours and theirs):
+        raise argparse.ArgumentTypeError(f"expected OURS=THEIRS, such as text=body, got {pair!r}")
+    return ours, theirs
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    _add_fields(parser)
     parser.add_argument("--on-error", choices=("raise", "skip"), default="raise", help="what to do about bad rows")
 
 

@@ -113,16 +113,6 @@ def _module(options: Namespace) -> DocumentModule:
     return module
 
 
-def _fields(options: Namespace) -> dict[str, str | int]:
-    fields: dict[str, str | int] = {}
-    for pair in options.field:
-        ours, equals, theirs = pair.partition("=")
-        if not (ours and equals and theirs):
-            raise ConfigError(f"--field {pair}: expected OURS=THEIRS, such as text=body")
-        fields[ours] = theirs
-    return fields
-
-
 def _documents(options: Namespace) -> Iterator[Document]:
     """Read the inputs one after the other; results of two documents with the same id could not be told apart."""
     places: dict[str, tuple[int, str]] = {}
@@ -139,10 +129,10 @@ def _documents(options: Namespace) -> Iterator[Document]:
 
 
 def _input(name: str, options: Namespace) -> Iterable[Document]:
+    read_options = ReadOptions(dict(options.field))
     if name == "-":
-        stdin = ((Path("<stdin>"), options.input_format),)
-        return StandardInput(stdin, ReadOptions(_fields(options)), options.on_error)
-    return read(name, options.input_format, options.on_error, ReadOptions(_fields(options)))
+        return StandardInput(((Path("<stdin>"), options.input_format),), read_options, options.on_error)
+    return read(name, options.input_format, options.on_error, read_options)
 
 
 @dataclass
@@ -175,7 +165,7 @@ class StandardInput(DocumentSource):
 
 def annotated(options: Namespace, task: str) -> Iterable[Document]:
     """Read the documents that the options of a command name: a part, or all where none is asked for or named."""
-    path, read_options = Path(options.data), ReadOptions(_fields(options), task=task)
+    path, read_options = Path(options.data), ReadOptions(dict(options.field), task=task)
     arguments = (path, options.input_format, options.on_error, read_options)
     if options.split is None and not (path.is_dir() and named_parts(path, options.input_format)):
         return read(*arguments)

@@ -1,4 +1,3 @@
-import argparse
 import io
 import json
 import logging
@@ -9,7 +8,7 @@ import pytest
 from rich.console import Console
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from longdoc.app.inspect import add_parser
+from longdoc.app.cli import build_parser
 from longdoc.app.inspect.advice import advise, suggested_overlap
 from longdoc.app.inspect.command import inspect_corpus, open_parts, print_report, run
 from longdoc.app.inspect.page import histograms, render_page
@@ -260,9 +259,7 @@ def test_nothing_usable_is_reported_and_fails(tmp_path, capsys):
 
 
 def parsed_run(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    add_parser(parser.add_subparsers())
-    return run(parser.parse_args(["inspect", *arguments]))
+    return run(build_parser().parse_args(["inspect", *arguments]))
 
 
 def test_command_line(corpus, tmp_path, capsys):
@@ -284,7 +281,6 @@ def test_field_names_are_mapped(tmp_path, capsys):
     ("arguments", "error", "message"),
     [
         (["--window", "20", "--overlap", "18"], ConfigError, "largest legal overlap is 17"),
-        (["--field", "text"], ConfigError, "expected OURS=THEIRS"),
         (["--html", "no/such/folder/p.html"], ConfigError, "does not exist"),
         (["--model", "no/such/model"], ConfigError, "cannot be loaded"),
     ],

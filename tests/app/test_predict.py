@@ -111,7 +111,6 @@ def test_reads_standard_input(
             "",
             "ConfigError: --input-format=csv: standard input is text or jsonl",
         ),
-        (["predict", "RUN", "-", "--field", "text"], "{}", "ConfigError: --field text: expected OURS=THEIRS"),
         (["predict", "RUN", "nowhere.txt"], "", "DataError: nowhere.txt: no such file or folder"),
         (["predict", "RUN", "-", "--output", "/proc/no/file"], "x", "ConfigError: /proc/no/file: expected a file"),
         (["predict", "RUN", "-"], "a\0b", "NUL character"),
@@ -226,6 +225,15 @@ def test_stream_holds_a_few_documents_at_a_time(small_run: Path, monkeypatch: py
     assert next(stream)[1].id == "0"
     assert len(taken) < 10
     assert [result.id for _, result in stream] == [str(i) for i in range(1, 50)]
+
+
+@pytest.mark.parametrize("arguments", [["predict", "RUN", "-"], ["inspect", "cases"]])
+@pytest.mark.parametrize("field", ["text", "=body", "text="])
+def test_a_field_has_two_names(capsys: pytest.CaptureFixture, arguments: list[str], field: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*arguments, "--field", field])
+    assert stop.value.code == 2
+    assert f"--field: expected OURS=THEIRS, such as text=body, got '{field}'" in capsys.readouterr().err
 
 
 def test_help_names_the_commands(capsys: pytest.CaptureFixture) -> None:

@@ -36,14 +36,10 @@ def run(args: argparse.Namespace) -> int:
     """Inspect a corpus; returns 0, or 1 if not one document can be used."""
     if args.html is not None and not args.html.absolute().parent.is_dir():
         raise ConfigError(f"--html {args.html}: the folder {args.html.absolute().parent} does not exist")
-    fields: dict[str, str | int] = {}
-    for pair in args.field:
-        ours, _, theirs = pair.partition("=")
-        if not theirs:
-            raise ConfigError(f"--field {pair!r}: expected OURS=THEIRS, as in --field text=body")
-        fields[ours] = theirs
     with Console(stderr=True).status("") as status:
-        report = inspect_corpus(args.data, args.model, args.format, fields, args.window, args.overlap, status.update)
+        report = inspect_corpus(
+            args.data, args.model, args.input_format, dict(args.field), args.window, args.overlap, status.update
+        )
     print_report(report, Console())
     if args.html is not None:
         args.html.write_text(render_page(report), encoding="utf-8")
