@@ -154,7 +154,7 @@ def build(config: dict[str, Any]) -> Run:
     )
     if config["test_size_tokens"] is not None:
         replace(preprocessor, windower=replace(windower, size_tokens=config["test_size_tokens"]))  # checks it now
-    datamodule = data.datamodule(splits, preprocessor, config["seed"], "window" if scheme is None else "document")
+    datamodule = data.datamodule(splits, preprocessor, config["seed"])
     shared = {
         "optimizer": make(config["optim"]),
         "aggregation": config["aggregation"]["method"],

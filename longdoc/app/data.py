@@ -11,7 +11,7 @@ from longdoc.text.alignment import OverlapPolicy
 from longdoc.text.documents import Document
 from longdoc.text.formats import ReadOptions, read_splits
 from longdoc.text.preprocess import Preprocessor
-from longdoc.training.data import DocumentDataModule, Unit
+from longdoc.training.data import DocumentDataModule
 from longdoc.training.hub import hub_splits, is_saved_dataset
 from longdoc.training.store import DocumentTable, content_key, default_cache_dir, store_documents, store_sources
 
@@ -129,7 +129,7 @@ class DataSettings:
             sources = read_splits(path, self.format, on_error=self.on_error, options=options, seed=self.seed)
         return store_sources(sources, self._cache)
 
-    def datamodule(self, splits: Splits, preprocessor: Preprocessor, seed: int, unit: Unit) -> DocumentDataModule:
+    def datamodule(self, splits: Splits, preprocessor: Preprocessor, seed: int) -> DocumentDataModule:
         """Serve the documents to a Trainer; ``seed`` orders the training units."""
         return DocumentDataModule(
             splits,
@@ -141,5 +141,4 @@ class DataSettings:
             num_proc=self.num_proc,
             seed=seed,
             cache_dir=self._cache,
-            unit=unit,
         )

@@ -50,7 +50,7 @@ def evaluate(module: DocumentModule, results: Sequence[Any], num_tokens: Mapping
     if not isinstance(module, DocumentClassificationModule):
         return evaluate_spans(results, num_tokens, module.labels)
     scored = [result for result in results if result.gold is not None]
-    score = partial(evaluate_classes, scheme=module.scheme, thresholds=module.thresholds.cpu().numpy())
+    score = partial(evaluate_classes, scheme=module.scheme, thresholds=module.thresholds)
     rows = [{"tokens": name, **score(inside)} for name, inside in _buckets(scored, num_tokens)]
     by_length = [{key: row[key] for key in ("tokens", "num_documents", "score")} for row in rows]
     more = {"by_length": by_length, "num_truncated_documents": sum(result.truncated for result in scored)}

@@ -94,7 +94,7 @@ class ClassScheme:
             row[place.get(label, -1)] += 1
         return row
 
-    def decode(self, probs: np.ndarray, thresholds: Sequence[float]) -> tuple[str, ...]:
+    def decode(self, probs: np.ndarray, thresholds: Sequence[float] | np.ndarray) -> tuple[str, ...]:
         """Classes of one document, the likeliest first; those above their threshold where there can be several."""
         if self.task == "single_label":
             return (self.labels[int(probs.argmax())],)

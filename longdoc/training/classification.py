@@ -15,13 +15,13 @@ from longdoc.models.batch import Batch, collate_documents
 from longdoc.models.classification import ClassificationHead, WindowPool, class_probs, encode_windows
 from longdoc.models.encoder import Encoder
 from longdoc.models.losses import LossConfig, class_weights, classification_loss
-from longdoc.text.classes import ClassScheme
+from longdoc.text.classes import ClassScheme, check_one_label
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
 from longdoc.text.results import ClassificationResult, Evidence
 from longdoc.text.sentences import sentence_words
 from longdoc.training.class_metrics import DEFAULT_THRESHOLD, ClassScores, class_scores, log_loss, tuned_thresholds
 from longdoc.training.data import DocumentBatch
-from longdoc.training.module import DocumentModule, Split
+from longdoc.training.module import CHECKPOINT_KEY, DocumentModule, Split
 from longdoc.training.optim import OptimizerConfig
 
 # Parts that are left out in turn to tell what carried a decision; in longer documents a part is several windows.
@@ -49,7 +49,6 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
 
     task = "classification"
     shown = ("score", "loss")
-    thresholds: Tensor
     class_weight: Tensor | None
 
     def __init__(
@@ -72,8 +71,8 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         aggregator = build_aggregator(aggregation, encoder.width, num_labels)
         self.head = ClassificationHead(encoder.width, num_labels, scheme.task, aggregator, dropout)
         self.register_buffer("class_weight", self._class_weight(), persistent=False)
-        # Tuned on dev; a checkpoint carries them.
-        self.register_buffer("thresholds", torch.full((num_labels,), DEFAULT_THRESHOLD, dtype=torch.float64))
+        # Tuned on dev. No buffer: an average of the weights would take a copy of it, and the tuning would not reach it.
+        self.thresholds = np.full(num_labels, DEFAULT_THRESHOLD)
         self.dev_scores = ClassScores(scheme)
         self.test_scores = ClassScores(scheme)
         self._settings = {"scheme": asdict(scheme), "aggregation": aggregation, "pool": pool, "dropout": dropout}
@@ -122,13 +121,19 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         """Gold as the loss wants it; a document without gold teaches nothing."""
         task = self.scheme.task
         missing = np.full(len(self.scheme.labels) + 1, np.nan if task == "regression" else -100, dtype=np.float32)
-        gold = [self.scheme.encode(self.scheme.gold(encoded.document)) for encoded in documents]
-        rows = torch.from_numpy(np.stack([missing if row is None else row for row in gold]))
+        rows = torch.from_numpy(np.stack([missing if row is None else row for row in self._gold(documents)]))
         if task == "regression":
             return rows[:, 0]
         if task == "multi_label":
             return rows[:, :-1]
-        return torch.where(rows[:, 0] == -100, -100, rows.argmax(1))
+        known = rows[:, :-1] == 1  # a class that is not in the scheme teaches nothing either
+        return torch.where(known.any(1), known.int().argmax(1), -100)
+
+    def _gold(self, documents: Sequence[EncodedDocument]) -> list[np.ndarray | None]:
+        """Gold in numbers, as ``ClassScheme.encode`` gives it."""
+        for encoded in documents if self.scheme.task == "single_label" else ():
+            check_one_label(encoded.document)
+        return [self.scheme.encode(self.scheme.gold(encoded.document)) for encoded in documents]
 
     def answers(self, documents: Sequence[EncodedDocument]) -> list[np.ndarray]:
         """Probabilities of the labels of every document, or its number. *Shape of each:* (1, K)."""
@@ -140,8 +145,8 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         probs, gold = counted.compute()
         counted.reset()
         if split == "dev" and self.scheme.task == "multi_label" and len(probs):
-            self.thresholds.copy_(torch.from_numpy(tuned_thresholds(probs, gold)))
-        scores = class_scores(self.scheme, probs, gold, self.thresholds.cpu().numpy())
+            self.thresholds = tuned_thresholds(probs, gold)
+        scores = class_scores(self.scheme, probs, gold, self.thresholds)
         if split == "dev":
             scores["loss"] = log_loss(self.scheme, probs, gold)
         return {name: float(value) for name, value in scores.items() if isinstance(value, (int, float))}
@@ -152,9 +157,7 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
     def score(self, documents: Sequence[EncodedDocument], split: Split) -> list[ClassificationResult]:
         """Classify annotated documents, without evidence, and count them in the scores of a split."""
         probs, _, _ = self._evaluate(documents)
-        self._scores(split).update(
-            probs, [self.scheme.encode(self.scheme.gold(encoded.document)) for encoded in documents]
-        )
+        self._scores(split).update(probs, self._gold(documents))
         return [self._result(encoded, row) for encoded, row in zip(documents, probs, strict=True)]
 
     def results(self, documents: Sequence[EncodedDocument]) -> list[ClassificationResult]:
@@ -187,7 +190,7 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
             id=document.id,
             text=document.text,
             gold=scheme.gold(document),
-            predicted=scheme.target(probs[0]) if regression else scheme.decode(probs, self.thresholds.tolist()),
+            predicted=scheme.target(probs[0]) if regression else scheme.decode(probs, self.thresholds),
             probs={} if regression else dict(zip(scheme.labels, map(float, probs), strict=True)),
             evidence=evidence,
             truncated=encoded.truncated,
@@ -250,6 +253,15 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
     def settings(self) -> dict[str, Any]:
         """Arguments of the constructor beside encoder and preprocessor, in plain containers."""
         return self._settings
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep the thresholds as well."""
+        super().on_save_checkpoint(checkpoint)
+        checkpoint[CHECKPOINT_KEY]["thresholds"] = self.thresholds.tolist()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take the thresholds."""
+        self.thresholds = np.array(checkpoint[CHECKPOINT_KEY]["thresholds"])
 
     @classmethod
     def build(

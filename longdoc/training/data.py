@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import lightning as L
 import numpy as np
@@ -94,15 +94,12 @@ class DocumentDataset(Dataset[DocumentBatch]):
         return DocumentBatch(self.documents[i] for i in indices)
 
 
-Unit = Literal["window", "document"]
-
-
 class DocumentDataModule(L.LightningDataModule):
     """Serves a corpus to a Trainer.
 
     Documents are encoded into memory-mapped tables in a cache folder. A training batch is a ``Batch`` of shuffled
-    windows, or a list of shuffled ``EncodedDocument``; an evaluation batch is a list of whole documents, so that a
-    document is stitched where it was read.
+    windows where the preprocessor has tags, else a list of shuffled ``EncodedDocument``; an evaluation batch is a list
+    of whole documents, so that a document is stitched where it was read.
 
     Args:
         splits: Documents under ``train``, ``dev`` and ``test``; any of them may be missing.
@@ -114,7 +111,6 @@ class DocumentDataModule(L.LightningDataModule):
         num_proc: Processes that encode documents.
         seed: Of the order of the training windows.
         cache_dir: Folder of the tables; by default ``LONGDOC_CACHE`` or ``longdoc`` in the user's cache.
-        unit: What is shuffled in training: ``window`` for tagging, ``document`` for classification.
     """
 
     def __init__(
@@ -128,7 +124,6 @@ class DocumentDataModule(L.LightningDataModule):
         num_proc: int = 1,
         seed: int = 0,
         cache_dir: str | Path | None = None,
-        unit: Unit = "window",
     ) -> None:
         super().__init__()
         unknown = sorted(set(splits) - {"train", "dev", "test"})
@@ -145,7 +140,6 @@ class DocumentDataModule(L.LightningDataModule):
         self.num_workers = num_workers
         self.num_proc = num_proc
         self.seed = seed
-        self.unit = unit
         self.cache_dir = default_cache_dir() if cache_dir is None else Path(cache_dir)
         self._encoded: dict[str, EncodedTable] = {}
         self._train_loader: TrainLoader | None = None
@@ -183,7 +177,7 @@ class DocumentDataModule(L.LightningDataModule):
     def train_dataloader(self) -> DataLoader:
         """Batches of shuffled windows or documents."""
         dataset: WindowDataset | DocumentDataset
-        if self.unit == "window":
+        if self.preprocessor.tags is not None:
             dataset = WindowDataset(self.encoded("train"), self.preprocessor, self.count_overlap)
         else:
             dataset = DocumentDataset(self.encoded("train"), self.preprocessor)

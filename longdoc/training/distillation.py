@@ -368,7 +368,8 @@ class DistillationModule(L.LightningModule):
         checkpoint[CHECKPOINT_KEY] |= {"prefix": "student.", "teacher": self.teacher_key}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse to go on with another teacher."""
+        """Take what the student kept, and refuse to go on with another teacher."""
+        self.student.on_load_checkpoint(checkpoint)
         if checkpoint[CHECKPOINT_KEY].get("teacher") != self.teacher_key:
             raise ConfigError("the run cannot go on, its teacher has changed since it was started; start a new one")
 

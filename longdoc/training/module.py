@@ -175,6 +175,7 @@ class DocumentModule(L.LightningModule, Generic[R]):
         weights, prefix = checkpoint["state_dict"], kept.get("prefix", "")
         own = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
         module.load_state_dict(own)
+        module.on_load_checkpoint(checkpoint)
         return module.eval()
 
 

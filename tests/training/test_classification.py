@@ -5,9 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from lightning.pytorch.callbacks import EMAWeightAveraging, ModelCheckpoint
 from torch.nn import functional as F
 
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, DataError
 from longdoc.models.encoder import AttentionConfig, set_attention
 from longdoc.models.losses import LossConfig
 from longdoc.models.scratch import scratch_encoder, train_tokenizer
@@ -19,6 +20,7 @@ from longdoc.text.selection import Selection
 from longdoc.text.windows import Windower
 from longdoc.training import classification
 from longdoc.training.checkpoint import load
+from longdoc.training.class_metrics import class_scores
 from longdoc.training.classification import DocumentClassificationModule
 from longdoc.training.data import DocumentBatch, DocumentDataModule
 from longdoc.training.optim import OptimizerConfig
@@ -65,7 +67,7 @@ def module_of(task: str, selection: Selection | None = None, **settings) -> Docu
 def data_of(module: DocumentClassificationModule, folder, **settings) -> DocumentDataModule:
     splits = corpus(module.scheme.task)
     budgets = {"max_tokens_per_batch": 300, **settings}
-    return DocumentDataModule(splits, module.preprocessor, cache_dir=folder / "cache", unit="document", **budgets)
+    return DocumentDataModule(splits, module.preprocessor, cache_dir=folder / "cache", **budgets)
 
 
 @pytest.fixture(scope="module", params=TASKS)
@@ -160,9 +162,25 @@ def test_a_checkpoint_holds_thresholds_scheme_and_selection(task, aggregation, t
     assert not loaded.training
     assert (loaded.scheme, loaded.pool) == (module.scheme, "mean")
     assert loaded.preprocessor.selection == selection
-    assert torch.equal(loaded.thresholds, module.thresholds)
+    assert loaded.thresholds.tolist() == module.thresholds.tolist()
     for one in (*data.splits["test"], Document("lines", "the case\nwas heard\n" * 40 + "appeal")):
         assert loaded.predict(one) == module.predict(one)
+
+
+def test_thresholds_tuned_on_averaged_weights_are_saved_with_them(tmp_path):
+    module = module_of("multi_label")
+    data, trainer = data_of(module, tmp_path), little.trainer(tmp_path, epochs=3)
+    best = ModelCheckpoint(tmp_path / "run", "best", monitor="dev/score", mode="max")
+    trainer.callbacks += [EMAWeightAveraging(decay=0.5), best]
+    trainer.fit(module, data)
+    loaded = load(tmp_path / "run")
+    assert loaded.thresholds.tolist() != [0.5] * 3
+    loaded.score(list(data.encoded("dev")), "dev")
+    dev = loaded.dev_scores.compute()
+    assert class_scores(loaded.scheme, *dev, loaded.thresholds)["score"] == pytest.approx(float(best.best_model_score))
+    restored = module_of("multi_label")
+    trainer.test(restored, data_of(restored, tmp_path), ckpt_path=best.best_model_path, verbose=False)
+    assert restored.thresholds.tolist() == loaded.thresholds.tolist()
 
 
 @pytest.fixture(scope="module")
@@ -308,6 +326,18 @@ def test_a_document_without_gold_teaches_nothing(task, monkeypatch):
     alone.backward()
     assert alone == 0
     assert all(p.grad is None or not p.grad.any() for p in module.parameters())
+
+
+def test_a_class_that_training_does_not_know_teaches_nothing_and_one_label_is_one(monkeypatch):
+    module = module_of("single_label")
+    encoded, other = encoded_of(module), module.preprocessor(Document("other", "the case", labels=("murder",)))
+    expected = step_of(module, encoded, monkeypatch)
+    torch.testing.assert_close(step_of(module, [*encoded, other], monkeypatch), expected)
+    for labels in ((), ("appeal", "claim")):
+        wrong = [module.preprocessor(Document("wrong", "the case", labels=labels))]
+        for use in (lambda: step_of(module, wrong, monkeypatch), lambda: module.validation_step(wrong, 0)):  # noqa: B023
+            with pytest.raises(DataError, match=f"document 'wrong': expected one label, got {len(labels)}"):
+                use()
 
 
 @pytest.mark.parametrize("task", TASKS)
