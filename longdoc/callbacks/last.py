@@ -135,6 +135,15 @@ class LastCheckpoint(Checkpoint):
         self._poll(trainer, at[0])
         self._leave(trainer)
 
+    def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+        """Begin to listen."""
+        self._begin_evaluation(trainer, trainer.num_predict_batches)
+
+    def on_predict_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *at: Any) -> None:  # noqa: ARG002
+        """Hear signals in a prediction too."""
+        self._poll(trainer, at[0])
+        self._leave(trainer)
+
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:  # noqa: ARG002
         """Keep the random generators of all processes."""
         checkpoint[_RNG] = gather(_get_rng(trainer.strategy.root_device), trainer)
@@ -151,7 +160,7 @@ class LastCheckpoint(Checkpoint):
 
     def _begin_evaluation(self, trainer: L.Trainer, num_batches: list[int | float]) -> None:
         STOP.listen()
-        number = torch.tensor(sum(num_batches), dtype=torch.float64, device=trainer.strategy.root_device)
+        number = torch.tensor(sum(num_batches), dtype=torch.float32, device=trainer.strategy.root_device)
         if trainer.world_size > 1:  # beyond that, some process has no batch to be asked after
             distributed.all_reduce(number, distributed.ReduceOp.MIN)
         self._polled_batches = float(number)

@@ -27,6 +27,8 @@ class SafeCheckpointIO(TorchCheckpointIO):
         """Write a checkpoint; see ``write_checkpoint``."""
         if storage_options is not None:
             raise ConfigError("SafeCheckpointIO writes to folders and takes no storage_options")
+        if "://" in str(path):
+            raise ConfigError(f"checkpoint {str(path)!r}: expected a folder of this machine, such as an output_dir")
         write_checkpoint(checkpoint, Path(path))
 
     def load_checkpoint(
@@ -61,8 +63,8 @@ def write_checkpoint(content: Mapping[str, Any], path: Path) -> None:
             f"checkpoint {str(path)!r} is not written: {bad!r} holds numbers that are not finite, so the training has "
             "failed; the checkpoints written before are kept; lower optim.lr"
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with _replacing(path) as file:
             writer: Any = _Hashing(file)
             try:

@@ -52,7 +52,7 @@ class ClassScores(Metric):
         if not len(self.probs):
             width = len(self.scheme.labels)
             return np.zeros((0, width)), np.zeros((0, width + 1))
-        return dim_zero_cat(self.probs).double().cpu().numpy(), dim_zero_cat(self.gold).double().cpu().numpy()
+        return dim_zero_cat(self.probs).cpu().double().numpy(), dim_zero_cat(self.gold).cpu().double().numpy()
 
     def compute(self) -> tuple[np.ndarray, np.ndarray]:
         """The same as ``arrays``, gathered over processes."""

@@ -185,7 +185,9 @@ class DocumentDataModule(L.LightningDataModule):
             raise DataError("split train: expected at least one document with text, got none")
         sampler = TokenBudgetSampler(dataset.lengths, self.max_tokens_per_batch, self.seed, *self._world())
         accumulate = 1 if self.trainer is None else self.trainer.accumulate_grad_batches
-        self._train_loader = TrainLoader(dataset, sampler, self.num_workers, accumulate)
+        limit = 1.0 if self.trainer is None else self.trainer.limit_train_batches
+        num_batches = min(limit, len(sampler)) if isinstance(limit, int) else int(limit * len(sampler))
+        self._train_loader = TrainLoader(dataset, sampler, self.num_workers, accumulate, num_batches)
         if self._resumed is not None:
             self._train_loader.load_state_dict(self._resumed)
             self._resumed = None

@@ -36,8 +36,15 @@ from longdoc.text.preprocess import EncodedDocument
 from longdoc.text.windows import Windows
 from longdoc.training.classification import DocumentClassificationModule
 from longdoc.training.data import DocumentDataModule
-from longdoc.training.module import CHECKPOINT_KEY, DocumentModule, build_optimizer, log_dev_scores, note_dimensions
-from longdoc.training.ner import NERModule
+from longdoc.training.module import (
+    CHECKPOINT_KEY,
+    DocumentModule,
+    build_optimizer,
+    check_tags,
+    log_dev_scores,
+    note_dimensions,
+)
+from longdoc.training.ner import NERModule, seen_words
 from longdoc.training.sampler import fill_batches
 from longdoc.training.store import code_version, content_digest
 
@@ -274,6 +281,7 @@ class DistillationModule(L.LightningModule):
     def setup(self, stage: str) -> None:
         """Have the teacher ready, and its answers."""
         note_dimensions(self)
+        check_tags(self.student, getattr(self.trainer, "datamodule", None))
         if stage != "fit":
             return
         self._read_data()
@@ -321,8 +329,7 @@ class DistillationModule(L.LightningModule):
             for row, document, probs in zip(rows, documents, self.teacher.answers(documents), strict=True):
                 said = self._as_logits(probs)
                 if isinstance(self.teacher, NERModule):
-                    first_token = document.first_token
-                    said[(first_token < 0) | (first_token >= document.windows.num_covered)] = np.nan
+                    said[~seen_words(document)] = np.nan
                 answers[self._first[row] : self._first[row + 1]] = said
         self._answers = answers
         if self.config.cache:

@@ -32,6 +32,8 @@ def freeze_(
     Raises:
         ConfigError: A pattern matches nothing, there are not so many layers, or nothing is left to train.
     """
+    if isinstance(patterns, str):
+        raise ConfigError(f"freeze: patterns={patterns!r}: expected a list, such as [{patterns!r}]")
     frozen: list[nn.Parameter] = []
     if layers or embeddings:
         lowest_first = [parameters for _, parameters in reversed(depth_parts(model, encoder))]

@@ -21,6 +21,11 @@ from longdoc.training.module import DocumentModule, Split
 from longdoc.training.optim import OptimizerConfig
 
 
+def seen_words(encoded: EncodedDocument) -> np.ndarray:
+    """Which words some window reads. *Shape:* (num_words,), bool."""
+    return (encoded.first_token >= 0) & (encoded.first_token < encoded.windows.num_covered)
+
+
 class NERModule(DocumentModule[DocumentResult]):
     """Tags the words of long documents.
 
@@ -100,7 +105,7 @@ class NERModule(DocumentModule[DocumentResult]):
         for encoded, probs in zip(documents, self.answers(documents), strict=True):
             results.append(self._result(encoded, probs))
             if encoded.tags is not None:
-                gold.append(probs[np.arange(len(probs)), encoded.tags])
+                gold.append(probs[np.arange(len(probs)), encoded.tags][seen_words(encoded)])
         if split == "dev":
             told = np.concatenate(gold)
             self.dev_loss.update(-np.log(np.maximum(told, 1e-12)).sum() / max(len(told), 1), weight=len(told))

@@ -42,6 +42,8 @@ class OptimizerConfig:
     def __post_init__(self) -> None:
         if self.lr <= 0:
             raise ConfigError(f"optim.lr={self.lr}: expected a number above 0")
+        if self.weight_decay < 0:
+            raise ConfigError(f"optim.weight_decay={self.weight_decay}: expected a number from 0")
         if not 0 < self.layer_decay <= 1:
             raise ConfigError(f"optim.layer_decay={self.layer_decay}: expected a number above 0, at most 1")
         if self.warmup_steps is not None and self.warmup_steps < 0:

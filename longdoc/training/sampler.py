@@ -122,10 +122,16 @@ class TrainLoader(DataLoader):
         sampler: Chooses the units.
         num_workers: Processes that build batches; 0 builds them in the training process.
         accumulate: Batches of each rank that make one optimiser step.
+        num_batches: How many of an epoch each rank is asked for; None for all.
     """
 
     def __init__(
-        self, dataset: Dataset, sampler: TokenBudgetSampler, num_workers: int = 0, accumulate: int = 1
+        self,
+        dataset: Dataset,
+        sampler: TokenBudgetSampler,
+        num_workers: int = 0,
+        accumulate: int = 1,
+        num_batches: int | None = None,
     ) -> None:
         super().__init__(
             dataset,
@@ -137,6 +143,7 @@ class TrainLoader(DataLoader):
         )
         self.order = sampler
         self.accumulate = accumulate
+        self.num_batches = len(sampler) if num_batches is None else num_batches
         self._position = 0
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # Lightning takes any iterator
@@ -157,6 +164,7 @@ class TrainLoader(DataLoader):
         """What the units of each optimiser step of the epoch have together, over all ranks."""
         plan = self.order.plan()
         per_batch = np.array([per_unit[batch].sum() for batch in plan])
+        per_batch[self.num_batches * self.order.num_ranks :] = 0
         return np.add.reduceat(per_batch, range(0, len(plan), self.order.num_ranks * self.accumulate))
 
     def state_dict(self) -> dict[str, int]:

@@ -15,7 +15,7 @@ import torch
 from longdoc.callbacks.last import last_checkpoints
 from longdoc.errors import ConfigError
 from longdoc.training.checkpoint import load
-from longdoc.training.checkpoint_io import digest_path, read_checkpoint, write_checkpoint
+from longdoc.training.checkpoint_io import SafeCheckpointIO, digest_path, read_checkpoint, write_checkpoint
 from tests.reliability import launch
 from tests.reliability.launch import Processes
 from tests.reliability.parts import NUM_STEPS, fit, largest_difference
@@ -133,6 +133,14 @@ def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
     print(f"noticed: {noticed}")
     path.write_bytes(whole)
     assert load(tmp_path).labels == ("ORG", "PER")
+
+
+def test_places_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"file/a\.ckpt' cannot be written, .*"):
+        write_checkpoint({}, tmp_path / "file" / "a.ckpt")
+    with pytest.raises(ConfigError, match=r"'s3://bucket/a\.ckpt': expected a folder of this machine"):
+        SafeCheckpointIO().save_checkpoint({}, "s3://bucket/a.ckpt")
 
 
 def test_weights_that_are_not_finite_are_never_written(tmp_path: Path) -> None:

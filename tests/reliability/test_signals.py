@@ -8,9 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import lightning as L
 import pytest
 
 from longdoc.app.processes import orderly_end
+from longdoc.callbacks import LastCheckpoint
 from longdoc.callbacks.last import last_checkpoints
 from longdoc.callbacks.signals import StopSignals
 from longdoc.text.documents import Document
@@ -56,6 +58,20 @@ def test_all_signals_in_training(tmp_path: Path) -> None:
             seconds[case] = stopped_in_training(folder, num_ranks, where, rank, number)
     print(f"{len(seconds)} cases, ended within {max(seconds.values()):.1f} s")
     assert max(seconds.values()) < 10
+
+
+class StopInPrediction(L.Callback):
+    """Asks the process to end while a document is read."""
+
+    def on_predict_batch_start(self, *_: object) -> None:
+        os.kill(os.getpid(), TERM)
+
+
+def test_a_signal_in_a_prediction(tmp_path: Path) -> None:
+    runner = parts.trainer(tmp_path, [StopInPrediction(), LastCheckpoint(tmp_path)])
+    with pytest.raises(SystemExit) as end:
+        runner.predict(parts.module(), datamodule=parts.data(tmp_path), return_predictions=False)
+    assert end.value.code == 143
 
 
 def encode_slowly(folder: Path, num_proc: int) -> None:

@@ -43,6 +43,19 @@ def test_evaluation_reads_whole_documents_in_order(tmp_path):
         assert [e.document.id for batch in batches for e in batch] == ["d100", "d101", "d102"]
 
 
+def test_the_last_step_counts_the_batches_that_are_trained(tmp_path):
+    data = little.data(tmp_path)
+    data.trainer = little.trainer(tmp_path, epochs=1, accumulate=2)
+    for limit in (3, 0.25):
+        data.trainer.limit_train_batches = limit
+        batches = list(data.train_dataloader())
+        trained = batches[: limit if limit == 3 else int(len(batches) * limit)]
+        labelled = [int((batch.item_tags >= 0).sum()) for batch in trained]
+        assert len(trained) % 2 == 1
+        assert trained[0].num_labelled == trained[1].num_labelled == labelled[0] + labelled[1]
+        assert (trained[-1].num_labelled, trained[-1].num_step_tokens) == (labelled[-1], len(trained[-1].input_ids))
+
+
 def test_the_seed_chooses_the_order(tmp_path):
     def first(seed: int) -> list[int]:
         return next(iter(little.data(tmp_path, seed=seed).train_dataloader())).input_ids.tolist()

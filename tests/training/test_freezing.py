@@ -55,6 +55,7 @@ def test_freezes_what_was_named(settings: dict, frozen: list[str]) -> None:
     ("settings", "message"),
     [
         ({"patterns": ["*.layr.*"]}, r"pattern '\*\.layr\.\*' matches no parameter; there is aggregator.weight, "),
+        ({"patterns": "*.bias"}, r"patterns='\*\.bias': expected a list, such as \['\*\.bias'\]"),
         ({"layers": 3}, "layers=3: expected a number from 0 to 2"),
         ({"patterns": ["*"]}, "nothing is left to train"),
     ],

@@ -1,17 +1,24 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
+from longdoc.callbacks import LastCheckpoint
 from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch, WindowRef, collate
 from longdoc.models.losses import LossConfig, tagging_loss
 from longdoc.models.scratch import scratch_encoder
+from longdoc.text.classes import ClassScheme
 from longdoc.text.documents import Document, Span
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.tags import TagScheme
 from longdoc.text.windows import Windower
+from longdoc.training.class_metrics import ClassScores
+from longdoc.training.data import DocumentDataModule
 from longdoc.training.metrics import SpanF1
 from longdoc.training.ner import NERModule
 from longdoc.training.optim import OptimizerConfig
@@ -146,6 +153,51 @@ def test_loss_is_plain_cross_entropy():
     batch = collate([WindowRef(e, 0) for e in encoded], module.preprocessor.tokenizer)
     from_logits = F.cross_entropy(module(batch), batch.item_tags)
     torch.testing.assert_close(tagging_loss(module(batch), batch.item_tags, batch.num_labelled), from_logits)
+
+
+def test_dev_loss_is_the_mean_over_the_words_that_were_read():
+    module = little.module().eval()
+    first = replace(module.preprocessor, windower=Windower(12, 0, mode="truncate"))(little.document(3))
+    num_read = int((first.first_token < first.windows.num_covered).sum())
+    assert 0 < num_read < len(first.words)
+    probs = module.answers([first])[0]
+    module.score([first], "dev")
+    expected = -np.log(probs[np.arange(num_read), first.tags[:num_read]]).mean()
+    assert module.epoch_scores("dev")["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_datamodule_with_other_tags_is_refused(tmp_path):
+    prepared = little.preprocessor()
+    for labels in (("PER", "ORG"), ("ORG", "PER", "LOC")):
+        data = DocumentDataModule(
+            little.corpus(), replace(prepared, tags=TagScheme(labels)), cache_dir=tmp_path / "cache"
+        )
+        with pytest.raises(ConfigError, match=r"NERModule: expected a datamodule with the same preprocessor, got .*"):
+            little.trainer(tmp_path, epochs=1).fit(little.module(), data)
+
+
+class NoDouble(TorchFunctionMode):
+    """Refuses 64-bit numbers, which Apple's GPUs do not have, unless the tensor was brought to the CPU by name."""
+
+    brought: torch.Tensor | None = None
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        if func is torch.Tensor.cpu:
+            self.brought = found
+        elif isinstance(found, torch.Tensor) and found.dtype == torch.float64:
+            assert args[0] is self.brought
+        return found
+
+
+def test_no_double_is_made_on_a_device(tmp_path):
+    trainer = little.trainer(tmp_path, epochs=1)
+    trainer.callbacks.append(LastCheckpoint(tmp_path / "last"))
+    with NoDouble():
+        trainer.fit(little.module(), little.data(tmp_path))
+        scores = ClassScores(ClassScheme("multi_label", ("a",), (1,), 1))
+        scores.update(np.zeros((1, 1)), [np.zeros(2)])
+        scores.compute()
 
 
 class Oracle(nn.Module):

@@ -185,6 +185,7 @@ def test_a_run_without_an_end_has_a_schedule_without_one(settings, told, tmp_pat
     ("settings", "message"),
     [
         ({"lr": 0}, "lr=0"),
+        ({"weight_decay": -1}, "weight_decay=-1: expected a number from 0"),
         ({"warmup_ratio": 1.5}, "warmup_ratio=1.5"),
         ({"warmup_steps": -1}, "warmup_steps=-1"),
         ({"layer_decay": 0.0}, "layer_decay=0.0: expected a number above 0, at most 1"),
