@@ -4,11 +4,13 @@ import ctypes
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import lightning as L
+import yaml
 from hydra.core.hydra_config import HydraConfig
 from lightning.pytorch.utilities import rank_zero_only
 from torch import distributed
@@ -19,13 +21,17 @@ from longdoc.callbacks.last import last_checkpoints
 from longdoc.callbacks.signals import STOP
 from longdoc.errors import ConfigError
 from longdoc.training.checkpoint_io import read_checkpoint
-from longdoc.training.data import DocumentDataModule
+from longdoc.training.data import DocumentDataModule, refuse_changes
 
 log = logging.getLogger(__name__)
 
 # What Lightning leaves in the environment for the processes of one job, and the next job must not find.
 _OF_ONE_JOB = {"LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PL_GLOBAL_SEED"}
 
+
+# What a run goes on with as it was started, and what of it changes no result. Data is compared by its content.
+_FIXED = {"task", "model", "selection", "windows", "attention", "aggregation", "loss", "distill", "optim", "seed"}
+_FREE = {"model.max_tokens_per_forward", "model.gradient_checkpointing", "attention.backend", "distill.cache"}
 
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
 
@@ -85,6 +91,23 @@ def orderly_end() -> Iterator[None]:
         raise ConfigError(advice) from error
     finally:
         STOP.release()
+
+
+def check_settings(run: Path, config: Mapping[str, Any]) -> None:
+    """Refuse settings that a run was not started with, where the states of its checkpoint would win over them."""
+    kept = run / "config.yaml"
+    if kept.is_file():
+        then = dict(_fixed(yaml.safe_load(kept.read_text(encoding="utf-8"))))
+        now = dict(_fixed(config))
+        refuse_changes(f"{name}: {then.get(name)}, now {now[name]}" for name in now if now[name] != then.get(name))
+
+
+def _fixed(config: Mapping[str, Any], inside: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in config.items():
+        if isinstance(value, Mapping) and (inside or key in _FIXED):
+            yield from _fixed(value, f"{inside}{key}.")
+        elif (inside or key in _FIXED) and inside + key not in _FREE:
+            yield inside + key, value
 
 
 def checkpoint_to_go_on(run: Path, trainer: L.Trainer, datamodule: DocumentDataModule) -> Path:

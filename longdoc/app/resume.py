@@ -38,7 +38,9 @@ def resumed_arguments(arguments: Sequence[str]) -> list[str]:
     keys = {_key(argument) for argument in given}
     kept = yaml.safe_load((run / _OVERRIDES).read_text(encoding="utf-8"))
     kept = [argument for argument in kept if _key(argument) not in keys | {"resume"}]
-    return [*kept, *given, f"resume={quoted(run)}", f"hydra.run.dir={quoted(run)}"]
+    # What was kept of the start stays, also of a job of a search, which would begin a search again.
+    folder = [f"resume={quoted(run)}", f"hydra.run.dir={quoted(run)}", "hydra.output_subdir=null", "hydra.mode=RUN"]
+    return [*kept, *given, *folder]
 
 
 def quoted(value: object) -> str:

@@ -16,7 +16,14 @@ from longdoc.app.baselines import baseline_lines, baselines
 from longdoc.app.build import Run, build, close, complete
 from longdoc.app.distillation import compare_with_teacher, print_comparison
 from longdoc.app.environment import environment
-from longdoc.app.processes import checkpoint_to_go_on, command_of_processes, is_first, orderly_end, return_freed_memory
+from longdoc.app.processes import (
+    check_settings,
+    checkpoint_to_go_on,
+    command_of_processes,
+    is_first,
+    orderly_end,
+    return_freed_memory,
+)
 from longdoc.app.quiet import quieten
 from longdoc.app.report import (
     count_lost,
@@ -59,11 +66,10 @@ def train(config: dict[str, Any], choices: dict[str, str | None] | None = None) 
     output = Path(config["output_dir"])
     if config["resume"] is not None and Path(config["resume"]).resolve() != output.resolve():
         raise ConfigError(f"resume={config['resume']}: a run goes on in its own folder, got output_dir={output}")
-    if is_first():
-        output.mkdir(parents=True, exist_ok=True)
-        settings = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
-        (output / "config.yaml").write_text(settings, encoding="utf-8")
-        write_json(output / "environment.json", environment(config["seed"]))
+    if config["resume"] is None:
+        _note_settings(config)
+    else:
+        check_settings(output, config)
     return_freed_memory()
     with quieten(), orderly_end():
         L.seed_everything(config["seed"], workers=True, verbose=False)
@@ -80,6 +86,15 @@ def train(config: dict[str, Any], choices: dict[str, str | None] | None = None) 
     return metrics
 
 
+def _note_settings(config: dict[str, Any]) -> None:
+    if is_first():
+        output = Path(config["output_dir"])
+        output.mkdir(parents=True, exist_ok=True)
+        settings = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+        (output / "config.yaml").write_text(settings, encoding="utf-8")
+        write_json(output / "environment.json", environment(config["seed"]))
+
+
 def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
     """Fit, then test the checkpoint that was best on dev, and print the report."""
     console = Console(quiet=not is_first())
@@ -94,6 +109,8 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
     _check_validates(trainer)
     parts.datamodule.prepare_data()  # before Lightning starts processes that would wait for it
     go_on = config["resume"] and checkpoint_to_go_on(Path(config["output_dir"]), trainer, parts.datamodule)
+    if go_on:
+        _note_settings(config)
     for logger in trainer.loggers:
         logger.log_hyperparams(config)
     console.print(_introduction(parts), soft_wrap=True, highlight=False, markup=False)

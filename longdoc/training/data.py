@@ -1,6 +1,6 @@
 """The datamodule: documents in, batches of windows for training and whole documents for evaluation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,12 @@ from longdoc.training.store import (
     store_documents,
     store_encoded,
 )
+
+
+def refuse_changes(changed: Iterable[str]) -> None:
+    """Refuse to go on with a run if anything is named."""
+    if named := "; ".join(changed):
+        raise ConfigError(f"the run cannot go on, this has changed since it was started: {named}; start a new one")
 
 
 class WindowDataset(Dataset[Batch]):
@@ -215,11 +221,7 @@ class DocumentDataModule(L.LightningDataModule):
         """Refuse to go on with other batches than those of the ``fingerprint`` that a run was started with."""
         now = self.fingerprint(num_ranks, accumulate)
         changed = [name for name in now if now[name] != then.get(name)]
-        if changed:
-            named = "; ".join(
-                name if isinstance(now[name], str) else f"{name}: {then.get(name)}, now {now[name]}" for name in changed
-            )
-            raise ConfigError(f"the run cannot go on, this has changed since it was started: {named}; start a new one")
+        refuse_changes(n if isinstance(now[n], str) else f"{n}: {then.get(n)}, now {now[n]}" for n in changed)
 
     def state_dict(self) -> dict[str, Any]:
         """Where training stands, and in what."""

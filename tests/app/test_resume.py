@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from longdoc.errors import ConfigError
 from tests.app.conftest import SMALL
 
 Settings = dict[str, Any]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +72,10 @@ def test_a_run_that_was_ended_goes_on_to_the_same_scores(
 @pytest.mark.parametrize(
     ("override", "named"),
     [
-        ("windows.overlap_tokens=4", "windows: .*'overlap_tokens': 8.*, now .*'overlap_tokens': 4"),
+        ("windows.overlap_tokens=4", "windows.overlap_tokens: 8, now 4"),
+        ("optim.lr=1e-5", "optim.lr: 0.01, now 1e-05"),
+        ("loss.focal_gamma=2.0", "loss.focal_gamma: 0.0, now 2.0"),
+        ("task=multi_label", "task: ner, now multi_label"),
         ("data.max_tokens_per_batch=64", "data.max_tokens_per_batch: 128, now 64"),
         ("trainer.accumulate_grad_batches=2", "trainer.accumulate_grad_batches: 1, now 2"),
         ("seed=5", "seed: 0, now 5"),
@@ -79,6 +85,26 @@ def test_a_run_that_was_ended_goes_on_to_the_same_scores(
 def test_what_has_changed_is_named(settings: Callable[..., Settings], ended: Path, override: str, named: str) -> None:
     with pytest.raises(ConfigError, match=f"cannot go on, this has changed since it was started: .*{named}"):
         train(settings(ended, f"resume={ended}", override))
+
+
+def test_a_refused_resume_leaves_the_folder_as_it_was(
+    settings: Callable[..., Settings], ended: Path, corpus: Path, cache: Path
+) -> None:
+    (ended / ".hydra").mkdir()
+    few = [f"data.path={corpus}", f"data.cache_dir={cache}", *SMALL, "trainer.max_epochs=3"]
+    (ended / ".hydra" / "overrides.yaml").write_text(yaml.safe_dump([*few, "callbacks.last.every_n_train_steps=2"]))
+
+    def content() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in ended.rglob("*") if path.is_file() and path.name != "train.log"}
+
+    before = content()
+    command = [sys.executable, str(ROOT / "train.py"), f"resume={ended}", "task=single_label"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ended.parent, check=False)
+    assert done.returncode == 1
+    assert "task: ner, now single_label" in done.stderr
+    with pytest.raises(ConfigError, match="training documents"):
+        train(settings(ended, f"resume={ended}", "data.max_train_documents=9", "trainer.max_epochs=4"))
+    assert content() == before
 
 
 def test_changed_labels_are_named(settings: Callable[..., Settings], ended: Path, corpus: Path, tmp_path: Path) -> None:
@@ -143,6 +169,8 @@ def test_overrides_of_the_run_come_back_and_given_ones_win(tmp_path: Path) -> No
         "seed=2",
         f"resume='{tmp_path}/it\\'s'",
         f"hydra.run.dir='{tmp_path}/it\\'s'",
+        "hydra.output_subdir=null",
+        "hydra.mode=RUN",
     ]
     assert resumed_arguments(["seed=2"]) == ["seed=2"]
     assert resumed_arguments(["resume=null"]) == ["resume=null"]
@@ -161,6 +189,8 @@ def test_auto_takes_the_newest_run_of_the_recipe_that_was_ended(
         "recipe=a",
         "resume='outputs/a/2/0'",
         "hydra.run.dir='outputs/a/2/0'",
+        "hydra.output_subdir=null",
+        "hydra.mode=RUN",
     ]
 
 
