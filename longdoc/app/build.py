@@ -133,7 +133,9 @@ def build(config: dict[str, Any]) -> Run:
     if teacher is not None:
         teacher.max_tokens_per_forward = model.max_tokens_per_forward
     splits = data.splits(READ_TASKS[task])
-    taken = cut_encoder(teacher, distill) if teacher is not None and distill.student_layers is not None else None
+    taken = None
+    if teacher is not None and distill.student_layers is not None:
+        taken = cut_encoder(teacher, distill, model.attention_dropout)
     encoder, tokenizer = model.encoder(splits["train"].column("text"), make(config["attention"]), windower, taken)
     scheme = None if task == "ner" else ClassScheme.of(splits["train"], task)
     labels = labels_of(splits["train"]) if scheme is None else scheme.labels

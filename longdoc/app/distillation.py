@@ -18,7 +18,7 @@ from longdoc.callbacks.documents import DocumentCallback
 from longdoc.callbacks.monitor import Monitor
 from longdoc.errors import ConfigError
 from longdoc.models.distillation import DistillConfig, map_layers, separate_layers, take_layers_
-from longdoc.models.encoder import Encoder, load_encoder
+from longdoc.models.encoder import Encoder, build_encoder, encoder_state, load_encoder, set_attention_dropout
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.results import DocumentResult
 from longdoc.text.tags import Scheme, TagScheme
@@ -77,10 +77,17 @@ def _hub_tagger(name: str, windower: Windower) -> NERModule:
     return module
 
 
-def cut_encoder(teacher: DocumentModule, config: DistillConfig) -> tuple[Encoder, WordTokenizer]:
+def cut_encoder(
+    teacher: DocumentModule, config: DistillConfig, attention_dropout: float | None
+) -> tuple[Encoder, WordTokenizer]:
     """Copy the encoder of a teacher with as many of its layers as ``distill.student_layers`` says."""
     assert config.student_layers is not None
-    encoder = deepcopy(teacher.encoder).requires_grad_(True)
+    whole = deepcopy(teacher.encoder)
+    if attention_dropout is not None:
+        set_attention_dropout(whole.model.config, attention_dropout)
+    # Built anew: layers read the dropout when they are made, and all learns but a table that is zero for good.
+    encoder = build_encoder(encoder_state(whole))
+    encoder.load_state_dict(whole.state_dict())
     layers = map_layers(config.mapping, config.student_layers, len(separate_layers(encoder)[1]))
     take_layers_(encoder, layers)
     return encoder.train(), teacher.preprocessor.tokenizer
@@ -95,7 +102,11 @@ def copy_head_(student: DocumentModule, teacher: DocumentModule) -> None:
 
 
 def compare_with_teacher(
-    fitted: DistillationModule, trainer: L.Trainer, datamodule: DocumentDataModule, collector: ResultCollector
+    fitted: DistillationModule,
+    trainer: L.Trainer,
+    datamodule: DocumentDataModule,
+    collector: ResultCollector,
+    metrics: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Test the teacher as its student was tested.
 
@@ -104,12 +115,12 @@ def compare_with_teacher(
         trainer: The one that has just tested the student.
         datamodule: The documents.
         collector: What the student said of them; then it holds what the teacher says.
+        metrics: Test and speed of the student.
 
     Returns:
         Score, parameters and tokens a second of both, and their ``agreement``.
     """
     said = list(collector.results)
-    student = _row(fitted.student, trainer, datamodule, said)
     by_teacher = datamodule.encoded_by(fitted.teacher.preprocessor)
     told: Any = trainer  # whose callbacks and loggers are for the student: its predictions, its examples, its scores
     callbacks, loggers = told.callbacks, told.loggers
@@ -119,20 +130,21 @@ def compare_with_teacher(
         trainer.test(fitted.teacher, datamodule=by_teacher, verbose=False)
     finally:
         told.callbacks, told.loggers = callbacks, loggers
-    teacher = _row(fitted.teacher, trainer, datamodule, collector.results)
-    return {"student": student, "teacher": teacher, "agreement": agreement(said, collector.results)}
-
-
-def _row(
-    module: DocumentModule, trainer: L.Trainer, datamodule: DocumentDataModule, results: Sequence[Any]
-) -> dict[str, Any]:
-    callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-    clocks = [callback for callback in callbacks if isinstance(callback, Throughput)]
-    lengths = {encoded.document.id: encoded.num_document_tokens for encoded in datamodule.encoded("test")}
+    lengths = {encoded.document.id: encoded.num_document_tokens for encoded in by_teacher.encoded("test")}
+    clocks = [callback.summary() for callback in callbacks if isinstance(callback, Throughput)]
+    scored = evaluate(fitted.teacher, collector.results, lengths)
     return {
-        "score": evaluate(module, results, lengths)["score"],
+        "student": _row(fitted.student, metrics["test"], metrics.get("speed")),
+        "teacher": _row(fitted.teacher, scored, clocks[0] if clocks else None),
+        "agreement": agreement(said, collector.results),
+    }
+
+
+def _row(module: DocumentModule, scores: Mapping[str, Any], speed: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
+        "score": scores.get("score"),
         "num_parameters": sum(p.numel() for p in module.parameters()),
-        "tokens_per_second": clocks[0].summary()["test_tokens_per_second"] if clocks else None,
+        "tokens_per_second": None if speed is None else speed["test_tokens_per_second"],
     }
 
 

@@ -107,6 +107,8 @@ class ModelSettings:
             encoder, tokenizer = taken
             of_teacher = getattr(encoder.model.config, "longdoc", None) or {}
             attention = replace(attention, alibi=attention.alibi or of_teacher.get("alibi", False))
+            if of_teacher.get("positions") == "alibi":
+                attention = replace(attention, positions="alibi")
         elif self.name is not None:
             encoder, tokenizer = load_encoder(self.name, self.attention_dropout, self.trust_remote_code)
         elif self.scratch is not None:

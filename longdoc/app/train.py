@@ -121,7 +121,7 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
         metrics["test"] = _test(config, parts, trainer, collector, best_path)
         metrics |= _speed(parts)
         if isinstance(parts.fitted, DistillationModule):
-            metrics["distillation"] = compare_with_teacher(parts.fitted, trainer, parts.datamodule, collector)
+            metrics["distillation"] = compare_with_teacher(parts.fitted, trainer, parts.datamodule, collector, metrics)
         if not is_first():
             return metrics
         print_report(metrics["test"], "test", console)

@@ -11,14 +11,22 @@ import transformers
 
 import longdoc
 from longdoc.app.build import build, complete
-from longdoc.app.distillation import agreement, load_teacher
+from longdoc.app.distillation import agreement, cut_encoder, load_teacher
+from longdoc.app.model import ModelSettings
 from longdoc.app.train import train
 from longdoc.errors import ConfigError
+from longdoc.models.distillation import DistillConfig
+from longdoc.models.encoder import AttentionConfig, Encoder, set_attention, without_pooler
+from longdoc.models.hf_attention import settings_of
+from longdoc.models.hf_positions import learned_positions
 from longdoc.text.documents import Span
 from longdoc.text.results import ClassificationResult, DocumentResult
 from longdoc.text.windows import Windower
 from longdoc.training.distillation import DistillationModule
+from longdoc.training.ner import NERModule
 from tests.app.conftest import SMALL
+from tests.models.tiny import tiny_encoder
+from tests.training import little
 
 CUT = ("distill.student_layers=1", "distill.hidden=0.1")
 
@@ -128,6 +136,23 @@ def test_taggers_with_more_than_one_layer_behind_the_encoder_are_refused(tmp_pat
     transformers.ModernBertForTokenClassification(config).save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match="ModernBertForTokenClassification with classifier, head"):
         load_teacher(str(tmp_path), Windower(32, 8))
+
+
+def test_a_cut_student_has_its_own_dropout_and_positions_that_stay_zero() -> None:
+    prepared = little.preprocessor()
+    model = without_pooler(tiny_encoder("Bert", vocab_size=prepared.tokenizer.vocab_size))
+    encoder = Encoder(model, prepared.tokenizer.pad_id)
+    set_attention(encoder, AttentionConfig(positions="alibi"), 32)
+    teacher = NERModule(encoder, prepared).requires_grad_(False)
+    taken = cut_encoder(teacher, DistillConfig(student_layers=1), 0.3)
+    student, _ = ModelSettings().encoder([], AttentionConfig(), prepared.windower, taken)
+    table = learned_positions(student.model)
+    assert table is not None
+    assert not table.weight.any()
+    assert [p for p in student.parameters() if not p.requires_grad] == [table.weight]
+    assert settings_of(student.model.config).positions == "alibi"
+    assert student.model.encoder.layer[0].attention.self.dropout.p == 0.3
+    assert model.config.attention_probs_dropout_prob != 0.3
 
 
 def test_golden_agreement() -> None:
