@@ -8,27 +8,19 @@ import hashlib
 import json
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from datasets import (
-    Dataset,
-    Features,
-    List,
-    Value,
-    disable_progress_bars,
-    enable_progress_bars,
-    is_progress_bar_enabled,
-)
-from datasets.exceptions import DatasetGenerationError
+from datasets import Dataset, Features, List, Value
+from datasets.arrow_writer import ArrowWriter
 
 from longdoc.errors import DataError
 from longdoc.text.alignment import LostSpan
@@ -41,10 +33,9 @@ from longdoc.training.hub import TableSource
 
 log = logging.getLogger(__name__)
 
-_TEXT_ROOT = Path(__file__).parents[1] / "text"
 _WRITER_ROWS = 16
 _SCANNED_ROWS = 1000
-_NOTES = "notes.json"
+_UNREADABLE = (OSError, ValueError)  # there is no such file, or a damaged one: both are written anew
 
 _SPAN = {"start": Value("int64"), "end": Value("int64"), "label": Value("string"), "slice": Value("string")}
 DOCUMENT_FEATURES = Features(
@@ -78,11 +69,14 @@ def default_cache_dir() -> Path:
     return Path(os.environ.get("LONGDOC_CACHE") or Path(base) / "longdoc")
 
 
-def code_version() -> str:
-    """A hash of the code that turns text into tokens and windows."""
+def code_version(*folders: str) -> str:
+    """A hash of the code, ours and of libraries, that turns rows into tokens and windows; of more folders if named."""
+    root = Path(__file__).parents[1]
+    files = [path for name in ("text", *folders) for path in sorted((root / name).rglob("*.py"))]
     digest = hashlib.blake2b(digest_size=8)
-    for path in sorted(_TEXT_ROOT.rglob("*.py")):
+    for path in (*files, Path(__file__), Path(__file__).with_name("hub.py")):
         digest.update(path.read_bytes())
+    digest.update(" ".join(map(version, ("tokenizers", "sentencex", "scikit-learn", "numpy"))).encode())
     return digest.hexdigest()
 
 
@@ -208,52 +202,24 @@ def store_documents(
         key: Names the content.
         notes: Called after the last document: lines that are kept with the table and logged when it is opened again.
     """
-    folder = cache_dir / f"documents-{key}"
-    if (folder / _NOTES).is_file():
-        for line in json.loads((folder / _NOTES).read_text(encoding="utf-8")):
+    path = cache_dir / f"documents-{key}.arrow"
+    noted = path.with_suffix(".json")
+    with suppress(*_UNREADABLE):
+        lines, table = json.loads(noted.read_text(encoding="utf-8")), Dataset.from_file(str(path))
+        for line in lines:
             log.warning(line)
-    return DocumentTable(_cached(folder, lambda beside: _write_documents(documents, beside), notes), key)
+        return DocumentTable(table, key)
+    with _replacing(path) as beside:
+        _write(beside, map(_document_row, documents), DOCUMENT_FEATURES)
+        noted.write_text(json.dumps(notes()), encoding="utf-8")
+    return DocumentTable(Dataset.from_file(str(path)), key)
 
 
-def _write_documents(documents: Iterable[Document], folder: Path) -> Dataset:
-    num_rows = 0
-
-    def rows() -> Iterator[dict[str, Any]]:
-        nonlocal num_rows
-        for document in documents:
-            num_rows += 1
-            spans = None if document.spans is None else [_span_row(span) for span in document.spans]
-            labels = None if document.labels is None else list(document.labels)
-            yield {
-                "id": document.id,
-                "text": document.text,
-                "spans": spans,
-                "labels": labels,
-                "target": document.target,
-            }
-
-    try:
-        return Dataset.from_generator(
-            rows,
-            features=DOCUMENT_FEATURES,
-            cache_dir=str(folder),
-            fingerprint=folder.parent.name,
-            writer_batch_size=_WRITER_ROWS,
-        )
-    except DatasetGenerationError as error:
-        raise error.__cause__ or error from None
-    except ValueError:
-        if num_rows:
-            raise
-        return _empty(DOCUMENT_FEATURES)
-
-
-def _empty(features: Features) -> Dataset:
-    return Dataset.from_dict({name: [] for name in features}, features=features)
-
-
-def _span_row(span: Span) -> dict[str, Any]:
-    return {"start": span.start, "end": span.end, "label": span.label, "slice": span.slice}
+def _document_row(document: Document) -> dict[str, Any]:
+    row = asdict(document)
+    for span in row["spans"] or ():
+        del span["score"]
+    return row
 
 
 def store_encoded(
@@ -268,89 +234,78 @@ def store_encoded(
         num_proc: Processes that encode.
     """
     key = content_digest([documents.key, preprocessor.state(), code_version()])
+    path = cache_dir / f"encoded-{key}.arrow"
+    with suppress(*_UNREADABLE):
+        return EncodedTable(documents, Dataset.from_file(str(path)), key)
+    with _replacing(path) as beside:
+        _write(beside, _encoded_rows(documents, preprocessor, num_proc), ENCODED_FEATURES)
+    return EncodedTable(documents, Dataset.from_file(str(path)), key)
 
-    def write(folder: Path) -> Dataset:
-        if len(documents) == 0:
-            return _empty(ENCODED_FEATURES)
-        return documents._table.map(
-            _EncodeRow(documents, preprocessor),
-            with_indices=True,
-            input_columns=[],
-            remove_columns=list(DOCUMENT_FEATURES),
-            features=ENCODED_FEATURES,
-            cache_file_name=str(folder / "encoded.arrow"),
-            new_fingerprint=key,
-            writer_batch_size=_WRITER_ROWS,
-            num_proc=num_proc if num_proc > 1 and len(documents) > 1 else None,
-            desc="encode",
-        )
 
-    return EncodedTable(documents, _cached(cache_dir / f"encoded-{key}", write), key)
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Give a file to write that then takes the place of ``path``: another process finds it whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _write(path: Path, rows: Iterable[dict[str, Any]], features: Features) -> None:
+    with ArrowWriter(path=str(path), features=features, writer_batch_size=_WRITER_ROWS) as writer:
+        for row in rows:
+            writer.write(row)
+        writer.finalize()
+
+
+def _encoded_rows(documents: DocumentTable, preprocessor: Preprocessor, num_proc: int) -> Iterator[dict[str, Any]]:
+    if num_proc == 1 or len(documents) < 2:
+        yield from (_encoded_row(preprocessor(document)) for document in documents)
+        return
+    with ProcessPoolExecutor(num_proc, initializer=_take, initargs=(documents, preprocessor)) as pool:
+        try:
+            yield from pool.map(_encode, range(len(documents)), chunksize=4)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+_taken: tuple[DocumentTable, Preprocessor]
+
+
+def _take(documents: DocumentTable, preprocessor: Preprocessor) -> None:
+    global _taken  # sent to a process once, not with each row
+    _taken = documents, preprocessor
+
+
+def _encode(index: int) -> dict[str, Any]:
+    documents, preprocessor = _taken
+    return _encoded_row(preprocessor(documents[index]))
+
+
+def _encoded_row(encoded: EncodedDocument) -> dict[str, Any]:
+    windows = encoded.windows
+    position = {id(span): i for i, span in enumerate(encoded.document.spans or ())}
+    numbers: list[Any] = [[windows.num_tokens], windows.start, windows.end, windows.own_start, windows.own_end]
+    return {
+        "words": encoded.words.ravel(),
+        "token_ids": encoded.token_ids,
+        "token_word": encoded.token_word,
+        "first_token": encoded.first_token,
+        "windows": np.concatenate(numbers).astype(np.int32),
+        "tags": encoded.tags,
+        "lost": [{"span": position[id(lost.span)], "reason": lost.reason} for lost in encoded.lost],
+        "kept": None if encoded.kept is None else encoded.kept.ravel(),
+        "num_unselected": encoded.num_unselected,
+    }
 
 
 def content_digest(content: Any) -> str:
     """A hash of plain containers and tensors."""
     text = json.dumps(content, sort_keys=True, default=lambda tensor: tensor.numpy().tobytes().hex())
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-class _EncodeRow:
-    """Encodes the document of a row; a class, so that it can be sent to other processes."""
-
-    def __init__(self, documents: DocumentTable, preprocessor: Preprocessor) -> None:
-        self.documents = documents
-        self.preprocessor = preprocessor
-
-    def __call__(self, index: int) -> dict[str, Any]:
-        encoded = self.preprocessor(self.documents[index])
-        windows = encoded.windows
-        position = {id(span): i for i, span in enumerate(encoded.document.spans or ())}
-        return {
-            "words": encoded.words.ravel(),
-            "token_ids": encoded.token_ids,
-            "token_word": encoded.token_word,
-            "first_token": encoded.first_token,
-            "windows": np.concatenate(
-                [[windows.num_tokens], windows.start, windows.end, windows.own_start, windows.own_end]
-            ).astype(np.int32),
-            "tags": encoded.tags,
-            "lost": [{"span": position[id(lost.span)], "reason": lost.reason} for lost in encoded.lost],
-            "kept": None if encoded.kept is None else encoded.kept.ravel(),
-            "num_unselected": encoded.num_unselected,
-        }
-
-
-def _cached(folder: Path, write: Callable[[Path], Dataset], notes: Callable[[], list[str]] = list) -> Dataset:
-    """Open the table of a folder; write it beside and rename it into place if it is missing."""
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
-            with _quiet():
-                table = write(beside / "work")
-                if len(table) == 0:
-                    return table  # datasets writes an empty table that it cannot open
-                table.save_to_disk(beside / "table")
-            (beside / "table" / _NOTES).write_text(json.dumps(notes()), encoding="utf-8")
-            try:
-                (beside / "table").rename(folder)
-            except OSError:
-                if not folder.is_dir():  # another process may have been quicker: its table holds the same
-                    raise
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-    return Dataset.load_from_disk(str(folder))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    enabled = is_progress_bar_enabled()
-    disable_progress_bars()
-    try:
-        yield
-    finally:
-        if enabled:
-            enable_progress_bars()
 
 
 def content_key(documents: Iterable[Document]) -> str:

@@ -158,7 +158,7 @@ def test_files_are_read_once_and_again_when_they_change(folder, monkeypatch):
     cache = folder / "cache"
     first = store_sources(read_splits(folder), cache)
     assert {name: list(table) for name, table in first.items()} == little.corpus()
-    monkeypatch.setattr(store, "_write_documents", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(store, "_write", lambda *_: pytest.fail("read again"))
     assert list(store_sources(read_splits(folder), cache)["train"]) == little.corpus()["train"]
     monkeypatch.undo()
     (folder / "dev.jsonl").write_text('{"id": "new", "text": "Anna Berg", "entities": []}\n')
@@ -191,6 +191,33 @@ def test_a_broken_write_leaves_no_table(tmp_path):
         store_documents(documents(), tmp_path, "key")
     assert list(tmp_path.iterdir()) == []
     assert list(store_documents(HARD, tmp_path, "key")) == list(HARD)
+
+
+@pytest.mark.parametrize("num_bytes", [0, 1000])
+def test_a_damaged_table_is_written_anew(tmp_path, num_bytes):
+    preprocessor = little.preprocessor()
+    for _ in range(2):
+        documents = store_documents(HARD, tmp_path, "key")
+        assert list(documents) == list(HARD)
+        encoded = store_encoded(documents, preprocessor, tmp_path)
+        assert all(same(found, preprocessor(document)) for found, document in zip(encoded, HARD, strict=True))
+        for path in tmp_path.iterdir():
+            path.unlink()  # not what is mapped into memory
+            path.write_bytes(b"x" * num_bytes)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_no_documents(tmp_path):
+    encoded = store_encoded(store_documents([], tmp_path, "key"), little.preprocessor(), tmp_path, num_proc=2)
+    assert (len(encoded), encoded.window_lengths(), encoded.num_labelled(True)) == (0, [], [])
+
+
+def test_code_and_libraries_name_what_they_made(monkeypatch):
+    versions = {store.code_version(), store.code_version("models")}
+    monkeypatch.setattr(store, "version", lambda name: {"tokenizers": "9"}.get(name, "1"))
+    versions.add(store.code_version())
+    monkeypatch.setattr(store, "version", lambda name: {"sentencex": "9"}.get(name, "1"))
+    assert len(versions | {store.code_version()}) == 4
 
 
 def test_prediction_caches_nothing(tmp_path, monkeypatch):
