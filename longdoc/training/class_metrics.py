@@ -47,16 +47,12 @@ class ClassScores(Metric):
             rows = np.array([pair[side] for pair in known], dtype=np.float32).reshape(-1, columns)
             state.append(torch.from_numpy(rows).to(self.device))
 
-    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+    def compute(self) -> tuple[np.ndarray, np.ndarray]:
         """Everything kept: probabilities and gold. *Shapes:* (num_documents, K) and (num_documents, K + 1)."""
         if not len(self.probs):
             width = len(self.scheme.labels)
             return np.zeros((0, width)), np.zeros((0, width + 1))
         return dim_zero_cat(self.probs).cpu().double().numpy(), dim_zero_cat(self.gold).cpu().double().numpy()
-
-    def compute(self) -> tuple[np.ndarray, np.ndarray]:
-        """The same as ``arrays``, gathered over processes."""
-        return self.arrays()
 
 
 def class_scores(scheme: ClassScheme, probs: np.ndarray, gold: np.ndarray, thresholds: np.ndarray) -> dict[str, Any]:

@@ -63,7 +63,8 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         loss: LossConfig | None = None,
         max_tokens_per_forward: int = 8192,
     ) -> None:
-        super().__init__(encoder, preprocessor, optimizer, max_tokens_per_forward)
+        settings = {"scheme": asdict(scheme), "aggregation": aggregation, "pool": pool, "dropout": dropout}
+        super().__init__(encoder, preprocessor, optimizer, max_tokens_per_forward, scheme.task, scheme.labels, settings)
         num_labels = len(scheme.labels)
         self.scheme = scheme
         self.pool: WindowPool = pool
@@ -73,9 +74,7 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         self.register_buffer("class_weight", self._class_weight(), persistent=False)
         # Tuned on dev. No buffer: an average of the weights would take a copy of it, and the tuning would not reach it.
         self.thresholds = np.full(num_labels, DEFAULT_THRESHOLD)
-        self.dev_scores = ClassScores(scheme)
-        self.test_scores = ClassScores(scheme)
-        self._settings = {"scheme": asdict(scheme), "aggregation": aggregation, "pool": pool, "dropout": dropout}
+        self.dev_scores, self.test_scores = ClassScores(scheme), ClassScores(scheme)
 
     def _class_weight(self) -> Tensor | None:
         if self.scheme.task == "regression":
@@ -150,9 +149,6 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         if split == "dev":
             scores["loss"] = log_loss(self.scheme, probs, gold)
         return {name: float(value) for name, value in scores.items() if isinstance(value, (int, float))}
-
-    def _scores(self, split: Split) -> ClassScores:
-        return self.dev_scores if split == "dev" else self.test_scores
 
     def score(self, documents: Sequence[EncodedDocument], split: Split) -> list[ClassificationResult]:
         """Classify annotated documents, without evidence, and count them in the scores of a split."""
@@ -245,15 +241,6 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         logits, _ = self.head(rest_ND, torch.tensor([0, len(rest_ND)]))
         return (float(probs[top]) - float(class_probs(logits, self.scheme.task)[0, top])) * self.scheme.target_std
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Classes."""
-        return self.scheme.labels
-
-    def settings(self) -> dict[str, Any]:
-        """Arguments of the constructor beside encoder and preprocessor, in plain containers."""
-        return self._settings
-
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep the thresholds as well."""
         super().on_save_checkpoint(checkpoint)
@@ -262,14 +249,6 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Take the thresholds."""
         self.thresholds = np.array(checkpoint[CHECKPOINT_KEY]["thresholds"])
-
-    @classmethod
-    def build(
-        cls, encoder: Encoder, preprocessor: Preprocessor, settings: dict[str, Any]
-    ) -> "DocumentClassificationModule":
-        """Build the module that ``settings`` came from."""
-        scheme = {**settings["scheme"], **{key: tuple(settings["scheme"][key]) for key in ("labels", "counts")}}
-        return cls(encoder, preprocessor, **{**settings, "scheme": ClassScheme(**scheme)})
 
 
 def _parts(count: int) -> list[tuple[int, int]]:

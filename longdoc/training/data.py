@@ -79,10 +79,14 @@ class DocumentDataset(Dataset[DocumentBatch]):
     Args:
         documents: Encoded documents.
         preprocessor: What encoded them.
+        gold: What is learned of them: ``labels``, ``target``, or either.
     """
 
-    def __init__(self, documents: EncodedTable, preprocessor: Preprocessor) -> None:
+    def __init__(
+        self, documents: EncodedTable, preprocessor: Preprocessor, gold: Sequence[str] = ("labels", "target")
+    ) -> None:
         self.documents = documents
+        self.gold = gold
         num_special = preprocessor.tokenizer.num_special
         lengths = [int((of_one + num_special).sum()) for of_one in documents.window_lengths()]
         self.lengths = np.array(lengths, dtype=np.int64)
@@ -90,7 +94,7 @@ class DocumentDataset(Dataset[DocumentBatch]):
     @cached_property
     def num_labelled(self) -> np.ndarray:
         """1 for each document with gold to learn, else 0. *Shape:* (num_documents,)."""
-        columns = (self.documents.documents.column(name) for name in ("labels", "target"))
+        columns = (self.documents.documents.column(name) for name in self.gold)
         return np.array([any(x is not None for x in gold) for gold in zip(*columns, strict=True)], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -186,7 +190,9 @@ class DocumentDataModule(L.LightningDataModule):
         if self.preprocessor.tags is not None:
             dataset = WindowDataset(self.encoded("train"), self.preprocessor, self.count_overlap)
         else:
-            dataset = DocumentDataset(self.encoded("train"), self.preprocessor)
+            kind = getattr(getattr(self.trainer, "lightning_module", None), "kind", None)
+            gold = {None: ("labels", "target"), "regression": ("target",)}.get(kind, ("labels",))
+            dataset = DocumentDataset(self.encoded("train"), self.preprocessor, gold)
         if not dataset.lengths.any():
             raise DataError("split train: expected at least one document with text, got none")
         sampler = TokenBudgetSampler(dataset.lengths, self.max_tokens_per_batch, self.seed, *self._world())

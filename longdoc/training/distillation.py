@@ -72,6 +72,7 @@ class DistillationModule(L.LightningModule):
         if student.optimizer is None:
             raise ConfigError("DistillationModule: expected a student with optimizer=OptimizerConfig(...), got None")
         self.student = student
+        self.kind = student.kind
         self.config = config or DistillConfig()
         self._outside = [teacher.eval().requires_grad_(False)]
         # What becomes of gold is for the student to say, on the teacher's side as well.
@@ -301,7 +302,7 @@ class DistillationModule(L.LightningModule):
 
     @property
     def _task(self) -> Any:
-        return self.student.scheme.task if isinstance(self.student, DocumentClassificationModule) else "single_label"
+        return "single_label" if self.student.kind == "ner" else self.student.kind
 
     @staticmethod
     def _scheme(side: DocumentModule) -> ClassScheme:
@@ -387,9 +388,8 @@ def _tokenizer_digest(module: DocumentModule) -> str:
 
 def _columns(student: DocumentModule, teacher: DocumentModule) -> list[int]:
     """Columns of the teacher's answers in the order of the student's."""
-    tasks = [m.scheme.task if isinstance(m, DocumentClassificationModule) else m.task for m in (student, teacher)]
-    if tasks[0] != tasks[1]:
-        raise ConfigError(f"teacher: expected task={tasks[0]}, got {tasks[1]}")
+    if student.kind != teacher.kind:
+        raise ConfigError(f"teacher: expected task={student.kind}, got {teacher.kind}")
     ours, theirs = student.labels, teacher.labels
     if isinstance(student, NERModule) and isinstance(teacher, NERModule):
         ours, theirs = student.tags.tags, teacher.tags.tags

@@ -13,6 +13,7 @@ from longdoc.models.encoder import Encoder, build_encoder, encoder_state
 from longdoc.models.hf_positions import set_positions_
 from longdoc.models.hf_probes import evaluation
 from longdoc.models.sentence_scorer import SentenceScorer
+from longdoc.text.classes import ClassScheme
 from longdoc.text.documents import Document
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
 from longdoc.training.optim import OptimizerConfig
@@ -27,14 +28,17 @@ R = TypeVar("R")
 class DocumentModule(L.LightningModule, Generic[R]):
     """A module that takes lists of ``EncodedDocument`` and says something of each.
 
-    A task gives it ``logits``, ``answers``, ``loss_of``, ``results``, ``score`` and ``epoch_scores``, and what its
-    constructor needs to be built again.
+    A task gives it ``answers``, ``loss_of``, ``results``, ``score``, ``epoch_scores``, ``dev_scores`` and
+    ``test_scores``.
 
     Args:
         encoder: Encoder of token vectors.
         preprocessor: The one that encodes the data.
         optimizer: How to train; None for a module that only predicts.
         max_tokens_per_forward: Budget of one forward pass, padding included; bounds its memory.
+        kind: What it says: ``ner``, or the task of a ``ClassScheme``.
+        labels: Entity types or classes.
+        settings: The other arguments of its constructor, in plain containers.
     """
 
     task: ClassVar[str]
@@ -47,16 +51,22 @@ class DocumentModule(L.LightningModule, Generic[R]):
         preprocessor: Preprocessor,
         optimizer: OptimizerConfig | None,
         max_tokens_per_forward: int,
+        kind: str,
+        labels: tuple[str, ...],
+        settings: dict[str, Any],
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.preprocessor = preprocessor
         self.optimizer = optimizer
         self.max_tokens_per_forward = max_tokens_per_forward
+        self.kind = kind
+        self.labels = labels
+        self._settings = settings
 
     def logits(self, batch: Any) -> Tensor:
         """Scores before the softmax of all that a training batch asks for. *Shape:* (N, K)."""
-        raise NotImplementedError
+        return self(batch)
 
     def answers(self, documents: Sequence[EncodedDocument]) -> list[np.ndarray]:
         """Probabilities, or the number of a regression, of all it says of each document. *Shape of each:* (N, K)."""
@@ -78,19 +88,12 @@ class DocumentModule(L.LightningModule, Generic[R]):
         """Scores of all that was counted, which begins anew; ``score`` of dev chooses the best checkpoint."""
         raise NotImplementedError
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Entity types or classes."""
-        raise NotImplementedError
-
     def settings(self) -> dict[str, Any]:
         """Arguments of the constructor beside encoder and preprocessor, in plain containers."""
-        raise NotImplementedError
+        return self._settings
 
-    @classmethod
-    def build(cls, encoder: Encoder, preprocessor: Preprocessor, settings: dict[str, Any]) -> "DocumentModule":
-        """Build the module that ``settings`` came from."""
-        return cls(encoder, preprocessor, **settings)
+    def _scores(self, split: Split) -> Any:
+        return self.dev_scores if split == "dev" else self.test_scores
 
     def resize_windows(self, size_tokens: int) -> None:
         """Read in windows of another size than in training; a learned position table that is too short is repeated."""
@@ -172,7 +175,10 @@ class DocumentModule(L.LightningModule, Generic[R]):
         preprocessor = Preprocessor.from_state(
             kept["preprocessor"], None if scorer is None else SentenceScorer.from_state(scorer)
         )
-        module = cls.build(encoder or build_encoder(kept["encoder"]), preprocessor, kept["settings"])
+        settings = dict(kept["settings"])
+        if "scheme" in settings:
+            settings["scheme"] = ClassScheme(**settings["scheme"])
+        module = cls(encoder or build_encoder(kept["encoder"]), preprocessor, **settings)
         weights, prefix = checkpoint["state_dict"], kept.get("prefix", "")
         own = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
         module.load_state_dict(own)

@@ -1,7 +1,7 @@
 """NER on whole documents."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import torch
@@ -62,9 +62,11 @@ class NERModule(DocumentModule[DocumentResult]):
         loss: LossConfig | None = None,
         tag_counts: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(encoder, preprocessor, optimizer, max_tokens_per_forward)
         if preprocessor.tags is None:
             raise ConfigError("NERModule: expected a preprocessor with tags, got tags=None")
+        settings = {"subword": subword, "aggregation": aggregation, "dropout": dropout, "slices": list(slices)}
+        labels = preprocessor.tags.labels
+        super().__init__(encoder, preprocessor, optimizer, max_tokens_per_forward, "ner", labels, settings)
         self.tags = preprocessor.tags
         self.aggregation = aggregation
         self.loss = loss or LossConfig()
@@ -74,18 +76,12 @@ class NERModule(DocumentModule[DocumentResult]):
         weight = None if tag_counts is None else class_weights(tag_counts, self.loss.weight, self.loss.beta)
         self.register_buffer("tag_weight", weight, persistent=False)
         self.head = TaggingHead(encoder.width, len(self.tags), subword, dropout)
-        self.dev_scores = SpanF1(self.tags.labels, slices)
-        self.test_scores = SpanF1(self.tags.labels, slices)
+        self.dev_scores, self.test_scores = SpanF1(labels, slices), SpanF1(labels, slices)
         self.dev_loss = MeanMetric()
-        self._settings = {"subword": subword, "aggregation": aggregation, "dropout": dropout, "slices": list(slices)}
 
     def forward(self, batch: Batch) -> Tensor:
         """Score the tags of every word of a batch. *Shape:* (num_items, num_tags)."""
         return self.head(self.encoder(batch), batch)
-
-    def logits(self, batch: Batch) -> Tensor:
-        """Scores of the tags of every word of a batch of windows."""
-        return self(batch)
 
     def loss_of(self, logits_NK: Tensor, batch: Batch) -> Tensor:
         """Loss of a batch of windows."""
@@ -111,9 +107,6 @@ class NERModule(DocumentModule[DocumentResult]):
             self.dev_loss.update(-np.log(np.maximum(told, 1e-12)).sum() / max(len(told), 1), weight=len(told))
         self._scores(split).update(results)
         return results
-
-    def _scores(self, split: Split) -> SpanF1:
-        return self.dev_scores if split == "dev" else self.test_scores
 
     def epoch_scores(self, split: Split) -> dict[str, float]:
         """Strict F1, in test those of labels and slices too."""
@@ -171,12 +164,3 @@ class NERModule(DocumentModule[DocumentResult]):
             truncated=encoded.truncated,
             num_tokens=self.num_encoder_tokens(encoded),
         )
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Entity types."""
-        return self.tags.labels
-
-    def settings(self) -> dict[str, Any]:
-        """Arguments of the constructor beside encoder and preprocessor, in plain containers."""
-        return self._settings

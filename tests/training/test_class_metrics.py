@@ -65,7 +65,9 @@ def test_golden_regression():
 
 def test_nothing_to_score():
     for scheme in (SINGLE, MULTI, NUMBER):
-        probs, gold = ClassScores(scheme).arrays()
+        scores = ClassScores(scheme)
+        scores.update(np.zeros((0, len(scheme.labels))), [])
+        probs, gold = scores.compute()
         assert class_scores(scheme, probs, gold, np.full(len(scheme.labels), 0.5))["score"] == 0.0
         assert log_loss(scheme, probs, gold) == 0.0
 

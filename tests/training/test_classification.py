@@ -361,6 +361,19 @@ def test_training_batches_are_whole_documents(tmp_path):
     assert all(isinstance(batch, DocumentBatch) and batch.num_labelled == len(batch) for batch in batches)
 
 
+@pytest.mark.parametrize("task", ["single_label", "regression"])
+def test_gold_of_the_other_task_is_not_counted(task, tmp_path):
+    module = module_of(task)
+    data, trainer = data_of(module, tmp_path), little.trainer(tmp_path, epochs=1)
+    other = (
+        Document("other", "the case", labels=("a", "b")) if task == "regression" else Document("other", "a", target=1)
+    )
+    data.splits["train"].append(other)
+    trainer.fit(module, data)
+    batches = list(data.train_dataloader())
+    assert (sum(map(len, batches)), sum(batch.num_labelled for batch in batches)) == (31, 30)
+
+
 def test_refusals():
     with pytest.raises(ConfigError, match=r"task=regression: expected loss=cross_entropy .*weight='inverse'"):
         module_of("regression", loss=LossConfig("inverse"))
