@@ -5,7 +5,7 @@ Shapes: B rows, L slots of a row, H heads, J heads of keys and values, D width o
 
 import logging
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -15,12 +15,12 @@ from longdoc.attention.flash import flash_attention, why_not_flash
 from longdoc.attention.flex import flex_attention, why_not_flex
 from longdoc.attention.pattern import Pattern
 from longdoc.attention.reference import reference_attention
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice
 
 log = logging.getLogger(__name__)
 
 Backend = Literal["auto", "reference", "blocked", "flex", "flash"]
-BACKENDS = ("auto", "reference", "blocked", "flex", "flash")
+BACKENDS = get_args(Backend)
 
 _said: set[tuple[str, str]] = set()
 
@@ -56,11 +56,9 @@ def attend(
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     if k.shape[1] != q.shape[1]:
         k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
-    if pattern.control == "identity":
-        return _stored_by_slot(_only_itself(q, k, v, pattern))
     if pattern.control == "uniform":
         whole = pattern
-        q, pattern = q * 0, whole._once("uniform", lambda: replace(whole, slopes=None, control=None, _cache={}))
+        q, pattern = q * 0, whole._once("uniform", lambda: replace(whole, slopes=None, control=None))
     k, v = k.to(q.dtype), v.to(q.dtype)
     chosen = choose_backend(pattern, q, dropout, backend)
     if chosen == "flash":
@@ -86,8 +84,7 @@ def choose_backend(pattern: Pattern, q: Tensor, dropout: float = 0.0, backend: B
     Raises:
         ConfigError: The backend that was asked for cannot do it.
     """
-    if backend not in BACKENDS:
-        raise ConfigError(f"backend={backend!r}: expected one of {BACKENDS}")
+    check_choice("backend", backend, BACKENDS)
     reasons = {"flash": why_not_flash(pattern, q, dropout), "flex": why_not_flex(pattern, q, dropout)}
     if backend != "auto":
         if reasons.get(backend) is not None:
@@ -120,12 +117,6 @@ def _check_shapes(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, dropout: fl
         raise ConfigError(f"slopes: expected one for each of {q.shape[1]} heads, got {tuple(pattern.slopes.shape)}")
     if not 0 <= dropout < 1:
         raise ConfigError(f"dropout={dropout}: expected a share from 0 to below 1")
-
-
-def _only_itself(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern) -> Tensor:
-    own = v + 0 * (q + k) if q.shape == v.shape else v
-    padding = pattern._spread(pattern.segment_ids, -1).to(v.device) < 0
-    return own.masked_fill(padding[:, None, :, None], 0)
 
 
 def _stored_by_slot(out_BHLD: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from longdoc.attention.pattern import Pattern
-from longdoc.errors import MissingExtra
 
 _MOST_WIDTH = 256
 _DTYPES = (torch.float16, torch.bfloat16)
@@ -20,7 +19,7 @@ def why_not_flash(pattern: Pattern, q: Tensor, dropout: float) -> str | None:  #
     if q.device.type != "cuda":
         return f"flash-attn needs a CUDA device, the tensors are on {q.device.type}"
     if importlib.util.find_spec("flash_attn") is None:
-        return "flash-attn is not installed (pip install 'longdoc[flash]')"
+        return "flash-attn is not installed (pip install flash-attn)"
     if q.dtype not in _DTYPES:
         return f"flash-attn needs float16 or bfloat16, not {q.dtype}"
     if pattern.global_tokens is not None:
@@ -32,10 +31,8 @@ def why_not_flash(pattern: Pattern, q: Tensor, dropout: float) -> str | None:  #
 
 def flash_attention(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, scale: float, dropout: float) -> Tensor:
     """Attend with flash-attn. *Shape:* (B, H, L, D)."""
-    try:
-        from flash_attn import flash_attn_varlen_func
-    except ImportError as error:
-        raise MissingExtra("flash-attn", "flash", "backend='flash'") from error
+    from flash_attn import flash_attn_varlen_func
+
     rows, heads, slots, width = q.shape
     stream = [x.transpose(1, 2).reshape(rows * slots, heads, x.shape[-1]) for x in (q, k, v)]
     index = None if pattern.slots is None else pattern.slots.to(q.device)

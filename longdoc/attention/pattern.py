@@ -11,10 +11,9 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice, check_integer
 
-Control = Literal["identity", "uniform"]
-_CONTROLS = (None, "identity", "uniform")
+Control = Literal["uniform"]
 _Made = TypeVar("_Made")
 
 
@@ -33,8 +32,8 @@ class Pattern:
         right: Neighbours seen after a token, itself not counted; None for all.
         global_tokens: True for the tokens that see and are seen by all of their segment. *Shape:* (T,).
         slopes: Slope m of the bias -m|i - j| of each head, None for no bias. *Shape:* (H,).
-        control: "identity" (each token sees only itself) or "uniform" (all visible keys weigh the same): what is left
-            when attention cannot choose. None for attention.
+        control: "uniform" (all visible keys weigh the same): what is left when attention cannot choose. None for
+            attention.
         slots: Slot of each real token among the N; None if all slots are real. *Shape:* (T,).
     """
 
@@ -46,16 +45,15 @@ class Pattern:
     slopes: Tensor | None = None
     control: Control | None = None
     slots: Tensor | None = None
-    _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, value in (("left", self.left), ("right", self.right)):
-            if value is not None and value < 0:
-                raise ConfigError(f"{name}={value}: expected 0 or more neighbours, or None for all")
+            if value is not None:
+                check_integer(name, value, 0)
         if any(length < 1 for length in self.lengths):
             raise ConfigError(f"lengths={self.lengths}: expected at least one token in each segment")
-        if self.control not in _CONTROLS:
-            raise ConfigError(f"control={self.control!r}: expected one of {_CONTROLS}")
+        check_choice("control", self.control, (None, "uniform"))
         if self.global_tokens is not None and self.global_tokens.shape != (self.num_tokens,):
             raise ConfigError(
                 f"global_tokens: expected one boolean for each of the {self.num_tokens} tokens, got shape "
@@ -147,7 +145,7 @@ class Pattern:
         left, right = (half_width if n is None else min(n, half_width) for n in (self.left, self.right))
         if (left, right) == (self.left, self.right):
             return self
-        return self._once(("window", half_width), lambda: replace(self, left=left, right=right, _cache={}))
+        return self._once(("window", half_width), lambda: replace(self, left=left, right=right))
 
     def covers(self, length: int) -> bool:
         """Say whether the window reaches over a whole segment of this length from any of its tokens."""

@@ -43,15 +43,14 @@ def head_entropy(q: Tensor, k: Tensor, pattern: Pattern, scale: float | None = N
         From 0 (each token reads one other) to the logarithm of the number of visible keys. *Shape:* (H,).
     """
     q_HTD, k_HTD, scale = _streams(q, k, pattern, scale)
-    total = torch.zeros(q_HTD.shape[0], dtype=torch.float64, device=q.device)
-    if pattern.control == "identity" or not pattern.lengths:
-        return total
+    wide = torch.float32 if q.device.type == "mps" else torch.float64  # of which MPS has none
+    total = torch.zeros(q_HTD.shape[0], dtype=wide, device=q.device)
     for start, band in _bands(pattern):
         inside = slice(start, start + band.length)
         q_segment, k_segment = q_HTD[:, inside], k_HTD[:, inside]
         for heads, weights in band_weights(q_segment, k_segment, band, scale):
-            total[heads] += torch.special.entr(weights).sum((-2, -1)).double()
-    return total / pattern.num_tokens
+            total[heads] += torch.special.entr(weights).sum((-2, -1)).to(wide)
+    return total / max(pattern.num_tokens, 1)
 
 
 @torch.no_grad()
@@ -71,8 +70,7 @@ def attention_rows(
         segment = int(segment_of[token])
         keys = torch.arange(*pattern.bounds[segment : segment + 2])
         marked = is_global[keys] | is_global[token]
-        near = in_window(keys - token, pattern.left, pattern.right)
-        seen = keys == token if pattern.control == "identity" else near | marked
+        seen = in_window(keys - token, pattern.left, pattern.right) | marked
         keys, marked = keys[seen], marked[seen]
         scores = q_HTD[:, token, None] @ k_HTD[:, keys.to(q.device)].mT * scale
         if pattern.slopes is not None and pattern.control is None:

@@ -16,7 +16,7 @@ def visible(pattern: Pattern) -> Tensor:
     offset = position[None, :] - position[:, None]
     near = in_window(offset, pattern.left, pattern.right) | is_global[:, None] | is_global[None, :]
     together = (segment[:, None] == segment[None, :]) & (segment[:, None] >= 0)
-    return together & (offset == 0 if pattern.control == "identity" else near)
+    return together & near
 
 
 def distance_bias(pattern: Pattern) -> Tensor | None:

@@ -153,8 +153,6 @@ def dense_attention(
     settings = _settings(module.config) or AttentionSettings(left=None, right=None)
     if key.shape[1] != query.shape[1]:
         key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
-    if settings.control == "identity":
-        return value.transpose(1, 2).contiguous(), None
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     scale = 0.0 if settings.control == "uniform" else scale
     # Padding is hidden in the matrix product, by one more number of each key: a mask over all pairs costs a tenth.

@@ -1,6 +1,7 @@
 """Every backend against the reference, and what must never depend on what."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 import torch
@@ -166,10 +167,10 @@ def test_uniform_weighs_visible_keys_alike():
     torch.testing.assert_close(out[:, :, 3], v[:, :, 3])
 
 
-def test_identity_sees_only_itself():
+def test_a_window_of_zero_sees_only_itself():
     mask = torch.tensor([[True, True, False]])
     q, k, v = draw(1, 2, 3, 8)
-    pattern = Pattern.padded(mask, control="identity")
+    pattern = Pattern.padded(mask, 0, 0)
     out = attend(q, k, v, pattern)
     assert torch.equal(out[:, :, :2], v[:, :, :2])
     assert (out[:, :, 2] == 0).all()
@@ -242,6 +243,9 @@ def test_memory_is_linear_in_length():
     ("arguments", "message"),
     [
         ({"left": -1}, "left=-1"),
+        ({"left": "abc"}, "left='abc': expected an integer from 0"),
+        ({"right": True}, "right=True"),
+        ({"right": 2.5}, "right=2.5"),
         ({"control": "random"}, "control='random'"),
         ({"global_tokens": torch.ones(3)}, "one boolean for each of the 4 tokens"),
         ({"lengths": [4, 0]}, "at least one token"),
@@ -284,7 +288,7 @@ def test_auto_says_what_it_chose_and_why(caplog, monkeypatch):
         assert choose_backend(Pattern.packed([4]), q) == "blocked"
     assert len(caplog.records) == 1
     assert "blocked" in caplog.text
-    assert "CUDA" in caplog.text
+    assert "the one for a CPU" in caplog.text
 
 
 def test_layers_share_what_a_pattern_holds():
@@ -293,3 +297,12 @@ def test_layers_share_what_a_pattern_holds():
     assert pattern.narrowed(8) is narrow
     assert (narrow.left, narrow.right) == (8, 8)
     assert pattern.narrowed(200) is pattern
+
+
+@pytest.mark.parametrize("length", [50, 700])
+def test_a_changed_copy_keeps_nothing_of_its_source(length):
+    q, k, v = draw(1, 2, length, 8)
+    near = Pattern.packed([length], 5, 5)
+    attend(q, k, v, near)
+    wider = attend(q, k, v, replace(near, left=50, right=50))
+    assert torch.equal(wider, attend(q, k, v, Pattern.packed([length], 50, 50)))

@@ -47,7 +47,7 @@ def test_controls_have_the_entropy_they_must():
     torch.testing.assert_close(uniform, torch.full((3,), math.log(20), dtype=torch.float64), rtol=1e-6, atol=1e-6)
     rows = attention_rows(q, k, Pattern.packed([20], slopes=alibi_slopes(3), control="uniform"), [4])
     torch.testing.assert_close(rows[0].weights, torch.full((3, 20), 1 / 20))
-    identity = Pattern.packed([20], control="identity")
+    identity = Pattern.packed([20], left=0, right=0)
     assert (head_entropy(q, k, identity) == 0).all()
     assert attention_rows(q, k, identity, [4])[0].keys.tolist() == [4]
 

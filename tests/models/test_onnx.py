@@ -48,7 +48,7 @@ def encoder_of(family: str, attention: AttentionConfig | None = None) -> Encoder
         AttentionConfig(left=5, global_tokens=(0, 7), alibi=True),
         AttentionConfig(alibi=True),
         AttentionConfig(control="uniform", left=4),
-        AttentionConfig(control="identity"),
+        AttentionConfig(left=0, right=0),
     ],
     ids=str,
 )
