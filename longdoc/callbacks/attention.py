@@ -35,7 +35,6 @@ class AttentionEntropy(ProbeMonitor):
             self.seen[layer] = (head_entropy(q, k, pattern, scale) / most).tolist()
 
     def report(self, trainer: L.Trainer) -> None:
-        """Log the layers and name the heads that are out of their range."""
         self.note(trainer, {f"attention/entropy/layer_{n}": sum(row) / len(row) for n, row in self.seen.items()})
         for layer, row in self.seen.items():
             for kind, floor, limit in (("collapsed", 0.002, 0.1), ("uniform", 1e-6, 0.05)):
@@ -55,13 +54,11 @@ class HeadSimilarity(ProbeMonitor):
     """
 
     def see(self, layer: int, q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> None:
-        """Compare the heads of a layer on some tokens."""
         if q.shape[1] > 1 and pattern.control is None and uniform_entropy(pattern) > 0:
             tokens = torch.linspace(0, pattern.num_tokens - 1, _NUM_ROWS).long().unique().tolist()
             self.seen[layer] = head_overlap(attention_rows(q, k, pattern, tokens, scale)).cpu()
 
     def report(self, trainer: L.Trainer) -> None:
-        """Log the layers and name the pairs."""
         numbers = {}
         for layer, overlap in self.seen.items():
             shares = {(a, b): float(overlap[a, b]) for a, b in combinations(range(len(overlap)), 2)}
@@ -116,7 +113,6 @@ class ScoreRange(ProbeMonitor):
         self._sizes: dict[str, float] = {}
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Begin to remember what the encoder reads in a step."""
         super().on_fit_start(trainer, pl_module)
         assert self._model is not None
         self._root = pl_module
@@ -128,16 +124,15 @@ class ScoreRange(ProbeMonitor):
         base: Any = self._model.base_model
         self._hooks.insert(0, base.register_forward_pre_hook(remember, with_kwargs=True))
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Forget the optimiser step before."""
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         if batch_idx % trainer.accumulate_grad_batches == 0:
             self._inputs, self._finite = [], []
 
-    def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:  # noqa: ARG002
+    def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:
         """Note whether the loss is finite, without waiting for the device."""
         self._finite.append(loss.detach().isfinite().all())
 
-    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Any) -> None:  # noqa: ARG002
+    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Any) -> None:
         """Look for the cause of a loss that is not finite, before the weights change."""
         if not self._finite or self._model is None or bool(torch.stack(self._finite).all()):
             return
@@ -152,12 +147,10 @@ class ScoreRange(ProbeMonitor):
             self.alarm(["loss"], f"step {trainer.global_step + 1}: the loss is not finite; {where}")
 
     def see(self, layer: int, q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> None:
-        """Measure the scores of a layer."""
         product = largest_score(q, k, pattern)
         self.seen[layer] = product, product * (q.shape[-1] ** -0.5 if scale is None else scale)
 
     def run(self, model: PreTrainedModel) -> None:
-        """Run the probe and measure what each module puts out."""
         assert self._root is not None
         self._sizes = output_sizes(self._root, model.base_model, lambda: super(ScoreRange, self).run(model))
 
@@ -179,7 +172,6 @@ class ScoreRange(ProbeMonitor):
             self.alarm(["activation"], f"the output of {largest} reaches {size:,.0f}; {_FP16}")
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Leave nothing behind."""
         super().teardown(trainer, pl_module, stage)
         self._root, self._inputs, self._finite = None, [], []
 

@@ -93,30 +93,27 @@ class DocumentCallback(L.Callback):
     def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         """Make of them what there is to make, on all processes."""
 
-    def take(self, trainer: L.Trainer, outputs: Any, batch: Any, stage: str) -> None:  # noqa: ARG002
+    def take(self, trainer: L.Trainer, outputs: Any, batch: Any, stage: str) -> None:
         """Take what a step returned, and its batch."""
         self.see(document_results(outputs, type(self).__name__, stage), trainer)
 
     def on_validation_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Begin."""
         if _stage(trainer) in self.stages:
             self.begin(trainer, pl_module)
 
     def on_validation_batch_end(
         self,
         trainer: L.Trainer,
-        pl_module: L.LightningModule,  # noqa: ARG002
+        pl_module: L.LightningModule,
         outputs: Any,
         batch: Any,
-        batch_idx: int,  # noqa: ARG002
-        dataloader_idx: int = 0,  # noqa: ARG002
+        batch_idx: int,
+        dataloader_idx: int = 0,
     ) -> None:
-        """Take a batch."""
         if _stage(trainer) in self.stages:
             self.take(trainer, outputs, batch, _stage(trainer))
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """End."""
         if _stage(trainer) in self.stages:
             self.end(trainer, pl_module, _stage(trainer))
 
@@ -140,7 +137,6 @@ class PredictionWriter(DocumentCallback):
         self._ids: set[str] = set()
 
     def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Begin the file."""
         self.end(trainer, pl_module, "")
         self._ids = set()
         if trainer.is_global_zero:
@@ -148,19 +144,16 @@ class PredictionWriter(DocumentCallback):
             self._file = self.path.open("w", encoding="utf-8")
 
     def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:
-        """Write the documents of a step."""
         for result in new_results(results, trainer, self._ids):
             if self._file is not None:
                 self._file.write(prediction_line(result) + "\n")
 
-    def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Close the file."""
+    def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
-        """Keep what was written so far."""
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         self.end(trainer, pl_module, "")
 
 
@@ -173,12 +166,10 @@ class ResultCollector(DocumentCallback):
         self.results: list[Any] = []
         self._ids: set[str] = set()
 
-    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Forget the run before."""
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.results, self._ids = [], set()
 
     def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:
-        """Keep the documents of a step."""
         self.results.extend(new_results(results, trainer, self._ids))
 
 
@@ -193,12 +184,10 @@ class Coverage(DocumentCallback):
         self._seen: dict[str, Counter[str]] = {}
         self._total: Counter[str] = Counter()
 
-    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Begin to count."""
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._seen = {}
 
-    def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:  # noqa: ARG002
-        """Count each document once."""
+    def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:
         for result in results:
             counts = Counter(num_documents=1, num_truncated=int(result.truncated), num_tokens=result.num_tokens)
             if isinstance(result, DocumentResult):
@@ -207,7 +196,6 @@ class Coverage(DocumentCallback):
             self._seen[result.id] = counts
 
     def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Add up, and log where Lightning allows it."""
         seen = {id: counts for of_one in gather(self._seen, trainer) for id, counts in of_one.items()}
         self._total = sum(seen.values(), Counter())
         if self._total["num_gold"] and stage in STAGES:

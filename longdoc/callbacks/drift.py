@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +92,11 @@ def label_counts(batch: Any) -> Counter:
         counts: Counter = Counter()
         for encoded in batch:
             if isinstance(encoded, EncodedDocument):
-                counts.update(encoded.document.labels or () if encoded.tags is None else encoded.tags.tolist())
+                first = encoded.first_token  # only words that are read are learned from
+                read = (first >= 0) & (first < encoded.windows.num_covered)
+                counts.update(encoded.document.labels or () if encoded.tags is None else encoded.tags[read].tolist())
         return counts
-    labels = batch.get("labels") if isinstance(batch, dict) else getattr(batch, "item_tags", None)
+    labels = batch.get("labels") if isinstance(batch, Mapping) else getattr(batch, "item_tags", None)
     if not isinstance(labels, Tensor) or labels.is_floating_point():
         return Counter()
     return Counter(labels[labels != -100].flatten().tolist())
@@ -184,55 +186,48 @@ class InputDrift(DocumentCallback, Drift):
         self._hook: RemovableHandle | None = None
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Find the tokenizer; a fit makes its own baseline."""
         super().setup(trainer, pl_module, stage)
         self._vocabulary = find_vocabulary(trainer, pl_module, self.tokenizer)
         if stage == "fit":
             self.baseline, self.complete = {}, False
 
-    def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:  # noqa: ARG002
-        """Keep what all processes have counted."""
+    def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
         if not self.complete:
             checkpoint["callbacks"][self.state_key]["baseline"] = _total(trainer, self.baseline)
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Let one process go on with what a checkpoint holds of the first epoch."""
         if trainer.global_rank and not self.complete:
             self.baseline = {}
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Count in the first epoch."""
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         if not self.complete:
             self._count(self.baseline, pl_module)
             self._labels(self.baseline, batch)
 
-    def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:  # noqa: ARG002
+    def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:
         """Count no more: what runs now is run again, or by other callbacks."""
         self._stop()
 
-    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Close the baseline; further epochs read the same."""
         if not self.complete:
             self.baseline, self.complete = _total(trainer, self.baseline), True
 
-    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Begin to count."""
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._now = {}
         self._count(self._now, pl_module)
 
-    def take(self, trainer: L.Trainer, outputs: Any, batch: Any, stage: str) -> None:  # noqa: ARG002
-        """Count the labels; the results do not matter."""
+    def take(self, trainer: L.Trainer, outputs: Any, batch: Any, stage: str) -> None:
         self._labels(self._now, batch)
 
-    def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Compare."""
+    def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         self._stop()
         with self.clock():
             before = self.baseline if self.complete else _total(trainer, self.baseline)
             self.compare(trainer, before, _total(trainer, self._now), stage)
 
-    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Leave nothing behind."""
+    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         self._stop()
         self._vocabulary = None
 
@@ -267,21 +262,20 @@ class OutputDrift(DocumentCallback, Drift):
         super().__init__(max_psi, max_ks)
         self._now: Tally = {}
 
-    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Begin to count."""
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._now = {}
 
-    def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:  # noqa: ARG002
-        """Count a batch."""
+    def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:
         with self.clock():
             add_(self._now, output_tally(results))
 
-    def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Keep what was counted in a fit, compare it in any other run."""
+    def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         with self.clock():
             now = _total(trainer, self._now)
             if trainer.state.fn == "fit":
                 self.baseline = now
+                if not any(now.values()):
+                    self.alarm(["results"], "validation steps return no results, so there is nothing to compare with")
             else:
                 self.compare(trainer, self.baseline, now, stage)
 

@@ -140,17 +140,14 @@ class ErrorExamples(DocumentCallback):
         self.context_chars = context_chars
         self._worst: list[Result] = []
 
-    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Forget the run before."""
+    def begin(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._worst = []
 
-    def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:  # noqa: ARG002
-        """Keep the worst."""
+    def see(self, results: Sequence[Result], trainer: L.Trainer) -> None:
         found = {result.id: result for result in (*self._worst, *results) if num_errors(result) > 0}
         self._worst = sorted(found.values(), key=lambda r: (-num_errors(r), r.id))[: self.num_documents]
 
-    def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Write the worst of all processes."""
+    def end(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         for worst in gather(self._worst, trainer):
             self.see(worst, trainer)
         if trainer.is_global_zero:

@@ -49,24 +49,22 @@ class StepGuard(L.Callback):
         self._step: list[tuple[tuple[str, ...], Tensor]] = []
 
     def state_dict(self) -> dict[str, int]:
-        """The counts."""
         return {"num_skipped": self.num_skipped, "num_in_a_row": self.num_in_a_row}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Go on counting."""
         self.num_skipped, self.num_in_a_row = state_dict["num_skipped"], state_dict["num_in_a_row"]
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Note the documents; a new optimiser step begins where no gradient is left of the one before."""
         self._batch = batch_document_ids(batch)
         if batch_idx % trainer.accumulate_grad_batches == 0:
             self._step = []
 
-    def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:  # noqa: ARG002
+    def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:
         """Note whether the loss is finite, without waiting for the device."""
         self._step.append((self._batch, loss.detach().isfinite().all()))
 
-    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Any) -> None:  # noqa: ARG002
+    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Any) -> None:
         """Take the gradients away where they or the loss are not finite: then the optimiser changes nothing."""
         if not self._step:
             return
@@ -97,22 +95,21 @@ class StepGuard(L.Callback):
             skipped = f"({self.num_skipped} skipped so far)"
             log.warning(f"step {trainer.global_step + 1} is skipped, {what} {skipped}")
 
-    def on_validation_batch_start(self, trainer: Any, pl_module: Any, batch: Any, *_: Any, **__: Any) -> None:  # noqa: ARG002
-        """Note the documents."""
+    def on_validation_batch_start(self, trainer: Any, pl_module: Any, batch: Any, *_: Any, **__: Any) -> None:
         self._batch = batch_document_ids(batch)
 
     on_test_batch_start = on_predict_batch_start = on_validation_batch_start
 
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
-        """Say what to do about memory."""
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         if _is_about_memory(exception):
-            where, setting, more = "evaluation", "model.max_tokens_per_forward", ""
+            where, settings, more = "evaluation", "model.max_tokens_per_forward", ""
             if trainer.training:
-                where, setting = "training", "data.max_tokens_per_batch"
+                where, settings = "training", f"data.max_tokens_per_batch or {settings}"
                 more = "; model.gradient_checkpointing=true needs less too"
+            reason = str(exception).partition("\n")[0] or type(exception).__name__
             exception.add_note(
-                f"{_OUT_OF_MEMORY} in {where}, with documents {_shown(self._batch)}: lower {setting}, then "
-                f"windows.size_tokens{more} ({str(exception).splitlines()[0]})"
+                f"{_OUT_OF_MEMORY} in {where}, with documents {_shown(self._batch)}: lower {settings}, then "
+                f"windows.size_tokens{more} ({reason})"
             )
 
 

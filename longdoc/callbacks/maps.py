@@ -15,10 +15,11 @@ from longdoc.attention.pattern import Pattern
 from longdoc.attention.probes import attention_rows
 from longdoc.callbacks.monitor import ProbeMonitor
 from longdoc.callbacks.vocabulary import Vocabulary, find_vocabulary
-from longdoc.errors import ConfigError, MissingExtra
+from longdoc.errors import ConfigError, MissingExtra, check_integer
+from longdoc.models.hf_positions import num_positions
 
 _WHOLE_TOKENS = 400
-"""Longest document that is drawn as a square; of longer ones, the band around the diagonal is."""
+"""Longest window that is drawn as a square; of longer ones, the band around the diagonal is."""
 _BAND_TOKENS = 256
 _NUM_COLUMNS = 400
 _NUM_TICKS = 100
@@ -92,13 +93,13 @@ def draw_map(weights: np.ndarray, tokens: Sequence[str], title: str, queries: np
 class AttentionMaps(ProbeMonitor):
     """Draws what tokens read, as PNG files and into the image panel of a TensorBoard logger.
 
-    Documents up to 400 tokens become a square, longer ones the band of 256 tokens around the diagonal.
+    Windows of up to 400 tokens become a square, longer ones the band of 256 tokens around the diagonal.
 
     Args:
-        folder: Where ``step_N_document_D_layer_L.png`` is written.
-        texts: Documents to draw; they need a tokenizer. None for the first that the encoder reads.
+        folder: Where ``step_N_window_W_layer_L.png`` is written.
+        texts: What to draw, each as one window; needs a tokenizer. None for the first windows that the encoder reads.
         layers: Which layers; -1 is the last.
-        num_documents: How many documents are drawn at most.
+        num_windows: How many are drawn at most.
         every_n_steps: See ``ProbeMonitor``.
         tokenizer: See ``find_vocabulary``. Without one, the axes show ids.
         encoder: See ``ProbeMonitor``.
@@ -109,22 +110,22 @@ class AttentionMaps(ProbeMonitor):
         folder: str | Path,
         texts: Sequence[str] | None = None,
         layers: Sequence[int] = (-1,),
-        num_documents: int = 2,
+        num_windows: int = 2,
         every_n_steps: int = 1000,
         tokenizer: str | None = None,
         encoder: str | None = None,
     ) -> None:
         super().__init__(every_n_steps, encoder=encoder)
+        check_integer("num_windows", num_windows, 1)
         self.folder = Path(folder)
         self.texts = texts
         self.layers = tuple(layers)
-        self.num_documents = num_documents
+        self.num_windows = num_windows
         self.tokenizer = tokenizer
         self._vocabulary: Vocabulary | None = None
         self._drawn: set[int] = set()
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Find encoder, tokenizer and documents."""
         if find_spec("matplotlib") is None:
             raise MissingExtra("matplotlib", "figures", "AttentionMaps")
         self._vocabulary = find_vocabulary(trainer, pl_module, self.tokenizer)
@@ -140,27 +141,39 @@ class AttentionMaps(ProbeMonitor):
         if any(not -num_layers <= layer < num_layers for layer in self.layers):
             raise ConfigError(f"AttentionMaps(layers={self.layers}): the encoder has {num_layers} layers")
         self._drawn = {layer % num_layers for layer in self.layers}
+        served, longest = num_positions(self._model), max(map(len, self.probe), default=0)
+        if served is not None and longest > served:
+            raise ConfigError(
+                f"AttentionMaps(texts=...): expected at most {served} tokens each, which is what the position table of "
+                f"the encoder serves, got {longest}; give shorter texts"
+            )
+
+    def _take(self, ids: Tensor, pattern: Pattern) -> None:
+        for segment in ids.split(pattern.lengths):
+            if segment.tolist() not in self.probe:  # what is drawn is read, too
+                self.probe.append(segment.tolist())
+            if len(self.probe) == self.num_windows:
+                self._hooks.pop().remove()
+                break
 
     def see(self, layer: int, q: Tensor, k: Tensor, pattern: Pattern, scale: float | None) -> None:
-        """Take the weights of a layer that is drawn."""
         if layer not in self._drawn:
             return
-        for document, length in enumerate(pattern.lengths[: self.num_documents]):
+        for window, length in enumerate(pattern.lengths[: self.num_windows]):
             if length <= _WHOLE_TOKENS:
-                self.seen[document, layer] = attention_map(q, k, pattern, document, scale), None
+                self.seen[window, layer] = attention_map(q, k, pattern, window, scale), None
             else:
-                queries, band = attention_band(q, k, pattern, document, scale)
-                self.seen[document, layer] = band, queries
+                queries, band = attention_band(q, k, pattern, window, scale)
+                self.seen[window, layer] = band, queries
 
     def report(self, trainer: L.Trainer) -> None:
-        """Draw."""
         from matplotlib.image import imsave
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        for (document, layer), (weights, queries) in self.seen.items():
-            ids = self.probe[document]
+        for (window, layer), (weights, queries) in self.seen.items():
+            ids = self.probe[window]
             tokens = [str(i) for i in ids] if self._vocabulary is None else self._vocabulary.shown(ids)
-            title = f"Layer {layer}, document {document}, step {trainer.global_step}"
+            title = f"Layer {layer}, window {window}, step {trainer.global_step}"
             if queries is not None:
                 title += f": {weights.sum(0).mean():.0%} of the attention stays within {_BAND_TOKENS} tokens"
             with warnings.catch_warnings():
@@ -168,13 +181,12 @@ class AttentionMaps(ProbeMonitor):
                 figure = draw_map(weights, tokens, title, queries)
                 figure.canvas.draw()
             pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]
-            imsave(self.folder / f"step_{trainer.global_step}_document_{document}_layer_{layer}.png", pixels)
+            imsave(self.folder / f"step_{trainer.global_step}_window_{window}_layer_{layer}.png", pixels)
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
-                    tag = f"attention/document_{document}_layer_{layer}"
+                    tag = f"attention/window_{window}_layer_{layer}"
                     logger.experiment.add_image(tag, pixels, trainer.global_step, dataformats="HWC")
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Leave nothing behind."""
         super().teardown(trainer, pl_module, stage)
         self._vocabulary, self.seen = None, {}

@@ -37,22 +37,19 @@ class Monitor(L.Callback):
         self.latest: dict[str, float] = {}
         self.own_seconds = 0.0
 
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         """Begin anew with each fit; what a checkpoint holds comes after this."""
         if stage == "fit":
             self.alarms, self.latest, self.own_seconds = {}, {}, 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        """What is kept, as it is now."""
         return {name: copy.deepcopy(getattr(self, name)) for name in self.kept}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with what was kept."""
         for name in self.kept:
             setattr(self, name, copy.deepcopy(state_dict[name]))
 
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
-        """Leave nothing behind in the model."""
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         self.teardown(trainer, pl_module, "")
 
     @contextmanager
@@ -114,20 +111,18 @@ class ProbeMonitor(Monitor):
         raise NotImplementedError
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Begin anew with each fit."""
         super().setup(trainer, pl_module, stage)
         if stage == "fit":
             self.probe, self.next_step, self.lowest = [], 1, {}
 
-    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Find the encoder, and wait for what it reads first."""
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._model = find_encoder(pl_module, self.encoder)
         with watch_attention(self._model, self.see):
             pass  # one whose attention cannot be seen is refused now
         if not self.probe:
             self._hooks.append(watch_inputs(self._model, self._take))
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Look when it is time; all processes do, as some strategies need them all to run the encoder."""
         if trainer.global_step < self.next_step or not self.probe:
             return
@@ -141,11 +136,9 @@ class ProbeMonitor(Monitor):
                 self.report(trainer)
 
     def run(self, model: PreTrainedModel) -> None:
-        """Run the probe."""
         run_segments(model, self.probe)
 
-    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Leave nothing behind in the model."""
+    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         while self._hooks:
             self._hooks.pop().remove()
         self._model = None

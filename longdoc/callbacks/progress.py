@@ -30,7 +30,6 @@ class PlainProgress(ProgressBar):
         self._printed = 0.0
 
     def enable(self) -> None:
-        """Print from now on."""
         self._enabled = True
 
     def disable(self) -> None:
@@ -45,18 +44,15 @@ class PlainProgress(ProgressBar):
             told = [f"{name} {n:.4g}" if isinstance(n, float) else f"{name} {n}" for name, n in numbers.items()]
             print(text, *told, sep="  ", flush=True)
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Say how far the epoch is."""
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         epochs = "" if trainer.max_epochs in (None, -1) else f"/{trainer.max_epochs}"
         where = f"epoch {trainer.current_epoch + 1}{epochs}  batch {batch_idx + 1}/{self.total_train_batches}"
         self._line(where, trainer, pl_module)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Give the scores of a validation."""
         if not trainer.sanity_checking:
             self._line(f"epoch {trainer.current_epoch + 1} validated", trainer, pl_module, always=True)
 
-    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *at: int) -> None:  # noqa: ARG002
-        """Say how far the test is."""
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *at: int) -> None:
         number, loader = (*at, 0)[:2]
         self._line(f"test  batch {number + 1}/{trainer.num_test_batches[loader]}")

@@ -42,7 +42,7 @@ class StopSignals:
         self._before.clear()
         self.number = 0
 
-    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+    def _note(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:  # forked off to help with preprocessing
             os._exit(128 + number)
         again = number == self.number == signal.SIGINT

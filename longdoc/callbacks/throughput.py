@@ -1,5 +1,6 @@
 """Speed and memory of a run."""
 
+import math
 import sys
 import time
 from collections.abc import Mapping
@@ -10,12 +11,14 @@ from typing import Any
 import lightning as L
 import torch
 from lightning.pytorch.profilers import PassThroughProfiler
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from longdoc.callbacks.documents import document_results
 from longdoc.callbacks.monitor import Monitor
 from longdoc.errors import ConfigError
-from longdoc.text.preprocess import EncodedDocument
+from longdoc.models.hf_layers import find_encoder
+from longdoc.models.hf_probes import encoder_input
 
 try:
     import resource
@@ -30,7 +33,9 @@ def peak_memory_bytes(device: torch.device) -> int | None:
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     if _STATUS.is_file():
-        return next(int(line.split()[1]) * 1024 for line in _STATUS.read_text().splitlines() if "VmHWM" in line)
+        lines = [line.split() for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM")]
+        if lines:  # some systems that look like Linux leave it out
+            return int(lines[0][1]) * 1024
     if resource is None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -47,14 +52,10 @@ def forget_peak_memory(device: torch.device) -> None:
 
 
 def num_batch_tokens(batch: Any) -> tuple[int, int]:
-    """Tokens in a training batch, without and with padding.
+    """Tokens in a batch, without and with padding.
 
-    The batch is an object or a mapping with ``input_ids``, and ``attention_mask`` if it is padded, or a list of
-    ``EncodedDocument``.
+    It is an object or a mapping with ``input_ids``, and ``attention_mask`` if it is padded.
     """
-    if isinstance(batch, list) and all(isinstance(encoded, EncodedDocument) for encoded in batch):
-        num_tokens = sum(int((encoded.windows.end - encoded.windows.start).sum()) for encoded in batch)
-        return num_tokens, num_tokens
     get = batch.get if isinstance(batch, Mapping) else lambda name: getattr(batch, name, None)
     ids, mask = get("input_ids"), get("attention_mask")
     slots = ids if mask is None else mask
@@ -87,6 +88,9 @@ def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
 class Throughput(L.Callback):
     """Counts tokens a second in training and test, waiting for data included, and the peak of memory.
 
+    Tokens of training are those that the Hugging Face encoder reads; without one, those of the batches. Tokens of a
+    test are those of its results, or of the batches where its steps return none.
+
     The training rate is logged each epoch as ``train/tokens_per_second``; everything is in ``summary()``: also the
     share of padding in training batches, the share of time that was spent waiting for them, and an estimate of how much
     of the device's rate at matrix products was used.
@@ -103,6 +107,9 @@ class Throughput(L.Callback):
         self.hardware_share: float | None = None
         self._idle_since = self._own_seconds = 0.0
         self._profiled = False
+        self._read = (0, 0)
+        self._counting = False
+        self._hook: RemovableHandle | None = None
 
     def summary(self) -> dict[str, float | int | None]:
         """Seconds, tokens a second and peak memory; None for what did not happen."""
@@ -127,41 +134,55 @@ class Throughput(L.Callback):
     def _stop(self) -> float:
         return time.perf_counter() - self._since
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_train_start(self, trainer: Any, pl_module: L.LightningModule) -> None:
         """Begin anew; a run that goes on in the middle of an epoch does not start it."""
         self.train_tokens, self.train_slots, self.train_seconds, self.wait_seconds = 0, 0, 0.0, 0.0
         self._epoch_start = (0, 0.0)
         profiler = trainer.profiler  # type: ignore[attr-defined]
         self._profiled = not isinstance(profiler, PassThroughProfiler)  # one that measures begins its work in our waits
         forget_peak_memory(pl_module.device)
+        with suppress(ConfigError):  # there is none, or there are several
+            base: Any = find_encoder(pl_module).base_model
+            self._hook = base.register_forward_pre_hook(self._see, with_kwargs=True)
         self._start(trainer)
 
-    def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Start the clock."""
+    def _see(self, base: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not self._counting:
+            return
+        try:
+            pattern = encoder_input(base, args, kwargs)[1]
+        except (ConfigError, KeyError):  # it reads other things than rows of tokens
+            self._let_go()
+        else:
+            self._read = self._read[0] + pattern.num_tokens, self._read[1] + math.prod(pattern.batch_shape)
+
+    def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._epoch_start = (self.train_tokens, self.train_seconds)
         self._start(trainer)
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """The batch has come; what monitors did since the last one is no waiting."""
         self.wait_seconds += time.perf_counter() - self._idle_since - (_own_seconds(trainer) - self._own_seconds)
+        self._read, self._counting = (0, 0), True
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Count the tokens of a batch, and wait for the next."""
-        tokens, slots = num_batch_tokens(batch)
+    def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:
+        """Count no more: what runs now is run again, or by other callbacks."""
+        self._counting = False
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self._counting = False
+        tokens, slots = num_batch_tokens(batch) if self._hook is None else self._read
         self.train_tokens, self.train_slots = self.train_tokens + tokens, self.train_slots + slots
         self._idle(trainer)
 
-    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Stop the clock: validation is no training."""
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.training or trainer.state.fn == "fit":
             self.train_seconds += 0.0 if trainer.sanity_checking else self._stop()
 
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Go on counting."""
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._start(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Log the rate of the epoch."""
         self.train_seconds += self._stop()
         tokens, seconds = self.train_tokens - self._epoch_start[0], self.train_seconds - self._epoch_start[1]
         pl_module.log(
@@ -180,25 +201,36 @@ class Throughput(L.Callback):
         )
         self.hardware_share = share if share <= 1 else None  # other work has slowed the rate that it is compared with
 
-    def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Note the peak of memory, which includes that of a fit before."""
         self.peak_memory_bytes = peak_memory_bytes(pl_module.device)
 
     on_test_end = on_fit_end
 
-    def on_test_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Start the clock."""
+    def on_test_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.test_tokens, self.test_seconds = 0, 0.0
         self._start(trainer)
 
-    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:  # noqa: ARG002
-        """Count the tokens that went through the encoder."""
-        self.test_tokens += sum(result.num_tokens for result in document_results(outputs, "Throughput"))
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:
+        if isinstance(outputs, (list, tuple)):
+            self.test_tokens += sum(result.num_tokens for result in document_results(outputs, "Throughput"))
+        else:
+            self.test_tokens += num_batch_tokens(batch)[0]
 
-    def on_test_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
-        """Stop the clock, and count what all processes have tested."""
+    def on_test_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.test_seconds = self._stop()
         self.test_tokens = _of_all_processes(self.test_tokens, trainer)
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        self._let_go()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+        self._hook, self._counting = None, False
 
 
 def _of_all_processes(tokens: int, trainer: L.Trainer) -> int:

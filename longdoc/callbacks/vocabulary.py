@@ -28,8 +28,12 @@ def find_vocabulary(trainer: L.Trainer, pl_module: L.LightningModule, path: str 
             found: Any = owner
             for name in place.split("."):
                 found = getattr(found, name, None)
-            if found is not None:
+            if isinstance(found, WordTokenizer) or hasattr(found, "all_special_ids"):
                 return Vocabulary(found)
+            if found is not None and path is not None:
+                raise ConfigError(
+                    f"tokenizer={path!r}: expected a tokenizer of transformers, got {type(found).__name__}"
+                )
     if path is not None:
         raise ConfigError(f"tokenizer={path!r}: neither module nor datamodule has such an attribute")
     return None

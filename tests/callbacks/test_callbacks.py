@@ -5,6 +5,8 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import lightning as L
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.strategies import FSDPStrategy
 from torch.utils.data import DataLoader
 
 from longdoc.callbacks import (
@@ -26,7 +29,7 @@ from longdoc.callbacks import (
 from longdoc.callbacks.monitor import Monitor
 from longdoc.callbacks.throughput import flops_per_token, forget_peak_memory, matrix_rate, num_batch_tokens
 from longdoc.errors import ConfigError
-from tests.callbacks.models import NUM_BATCHES, TOKENS_PER_BATCH, ForeignModule, loader, trainer
+from tests.callbacks.models import NUM_BATCHES, TOKENS_PER_BATCH, EncoderModule, ForeignModule, loader, trainer
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),
@@ -52,10 +55,51 @@ class ReturnsNothing(ForeignModule):
         return None
 
 
-@pytest.mark.parametrize("make", [PredictionWriter, lambda _: ResultCollector(), lambda _: Throughput()])
+@pytest.mark.parametrize("make", [PredictionWriter, lambda _: ResultCollector()])
 def test_a_step_without_results_is_refused(make: Callable, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="to return a list of DocumentResult or ClassificationResult, got NoneType"):
         trainer(make(tmp_path / "p")).test(ReturnsNothing(), loader())
+
+
+def test_without_results_throughput_counts_the_batches_of_a_test() -> None:
+    throughput = Throughput()
+    trainer(throughput).test(ReturnsNothing(), loader())
+    assert throughput.test_tokens == NUM_BATCHES * TOKENS_PER_BATCH
+
+
+def test_throughput_counts_what_the_encoder_reads_and_pads() -> None:
+    class Windows(EncoderModule):
+        """Its batches say nothing of padding; the encoder reads windows of 500, 20, 20 and 20 tokens."""
+
+        def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:  # noqa: ARG002
+            mask = (torch.arange(500) < torch.tensor([[500], [20], [20], [20]])).long()
+            return self.tagger(input_ids=mask * 7, attention_mask=mask).logits.square().mean()
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.tagger.parameters(), lr=0.1)
+
+    throughput = Throughput()
+    data = DataLoader([0, 0], batch_size=None)
+    trainer(throughput, max_epochs=1, limit_val_batches=0).fit(Windows(), data, data)
+    assert (throughput.train_tokens, throughput.train_slots) == (2 * 560, 2 * 2000)
+
+
+def test_peak_memory_without_a_high_water_mark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "status").write_text("Name:\tVmHWM\nVmRSS:\t 5 kB\n")
+    monkeypatch.setattr("longdoc.callbacks.throughput._STATUS", tmp_path / "status")
+    assert peak_memory_bytes(torch.device("cpu")) > 2**20
+
+
+def test_the_norm_of_a_shard_is_not_logged() -> None:
+    class Module(ForeignModule):
+        def log(self, name: str, value: Any, *_: Any, **__: Any) -> None:  # noqa: ARG002
+            names.append(name)
+
+    names: list[str] = []
+    module = Module()
+    run = SimpleNamespace(global_step=0, log_every_n_steps=1, strategy=FSDPStrategy())
+    OptimizerMonitor().on_before_optimizer_step(run, module, module.configure_optimizers())
+    assert names == ["train/lr"]
 
 
 def test_collector_keeps_the_latest_run() -> None:

@@ -28,7 +28,7 @@ CALLBACKS = sorted(name for name in callbacks.__all__ if isinstance(getattr(call
 LOGGED = {"OptimizerMonitor": 50}  # by default, a Trainer logs every 50 steps
 NUM_BATCHES = 4
 ARGUMENTS: dict[str, Callable[[Path], dict[str, Any]]] = {
-    "AttentionMaps": lambda folder: {"folder": str(folder / "maps"), "num_documents": 1},
+    "AttentionMaps": lambda folder: {"folder": str(folder / "maps"), "num_windows": 1},
     "ErrorExamples": lambda folder: {"path": str(folder / "errors.html")},
     "LastCheckpoint": lambda folder: {"dirpath": str(folder / "last")},
     "PredictionWriter": lambda folder: {"path": str(folder / "new" / "predictions.jsonl")},

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,20 @@ import lightning as L
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch.utils.data import DataLoader
 
 from longdoc.callbacks import InputDrift, OutputDrift
 from longdoc.callbacks.drift import drift, input_tally, ks, label_counts, output_tally, psi
 from longdoc.callbacks.vocabulary import Vocabulary
 from longdoc.errors import ConfigError
+from longdoc.models.batch import WindowRef, collate
 from longdoc.text.documents import Span
 from longdoc.text.preprocess import EncodedDocument
 from longdoc.text.results import ClassificationResult, DocumentResult
-from tests.callbacks.models import VOCAB, EncoderModule, texts, tokenizer, trainer
+from longdoc.text.selection import Selection
+from longdoc.text.windows import Windower
+from tests.callbacks.models import VOCAB, EncoderModule, ForeignModule, loader, texts, tokenizer, trainer
 from tests.training import little
 
 NUM_BATCHES = 40
@@ -61,9 +66,15 @@ def test_what_is_counted_of_inputs() -> None:
 def test_what_is_counted_of_labels_and_outputs() -> None:
     assert label_counts({"labels": torch.tensor([[1, -100], [1, 2]])}) == Counter({1: 2, 2: 1})
     assert label_counts({"labels": torch.tensor([0.5])}) == Counter()
+    assert label_counts(transformers.BatchEncoding({"labels": torch.tensor([[1, -100]])})) == Counter({1: 1})
     encoded = little.preprocessor()(little.document(0))
     assert isinstance(encoded, EncodedDocument)
     assert label_counts([encoded]).total() == len(encoded.words)
+    prepared = little.preprocessor()
+    truncated = replace(prepared, windower=Windower(32, mode="truncate"))(little.document(0))
+    assert label_counts([truncated]) == label_counts(collate([WindowRef(truncated, 0)], prepared.tokenizer))
+    selected = replace(prepared, selection=Selection("lead", 20))(little.document(0))
+    assert label_counts([selected]).total() == (selected.first_token >= 0).sum() < len(selected.words)
     results = [
         DocumentResult("a", "text", None, (Span(0, 1, "X", 0.91), Span(2, 3, "Y", 0.5))),
         DocumentResult("b", "text", None, ()),
@@ -182,6 +193,23 @@ def test_a_shift_of_outputs_is_named() -> None:
         module.said, monitor.alarms = said, {}
         run.test(module, texts(2), verbose=False)
         assert list(monitor.alarms) == [f"test/{name}"]
+
+
+def test_outputs_without_a_baseline_are_not_mute(caplog: Any) -> None:
+    monitor = OutputDrift()
+    trainer(monitor, max_epochs=2).fit(ForeignModule(), loader(), loader())
+    assert caplog.text.count("validation steps return no results") == 1
+
+
+@pytest.mark.parametrize("found", ["bert-base-cased", tokenizer().backend_tokenizer, int])
+def test_what_is_no_tokenizer_of_transformers_is_passed_over_unless_it_is_named(found: Any) -> None:
+    module = EncoderModule()
+    module.tokenizer = found
+    monitor = InputDrift()
+    trainer(monitor, max_epochs=1).fit(module, texts(1), texts(1))
+    assert set(monitor.baseline) == {"tokens", "length", "labels"}
+    with pytest.raises(ConfigError, match="tokenizer='tokenizer': expected a tokenizer of transformers, got "):
+        trainer(InputDrift(tokenizer="tokenizer")).fit(module, texts(1), texts(1))
 
 
 def test_a_tokenizer_that_is_named_must_be_there() -> None:

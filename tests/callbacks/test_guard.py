@@ -99,7 +99,11 @@ def test_out_of_memory_names_documents_and_settings(stage: str) -> None:
     assert advice is not None
     assert f"Out of memory in {stage}, with documents 'd3'" in advice
     settings = {
-        "training": ("data.max_tokens_per_batch", "windows.size_tokens", "model.gradient_checkpointing"),
+        "training": (
+            "data.max_tokens_per_batch or model.max_tokens_per_forward",
+            "windows.size_tokens",
+            "model.gradient_checkpointing",
+        ),
         "evaluation": ("model.max_tokens_per_forward", "windows.size_tokens"),
     }
     assert all(name in advice for name in settings[stage])
@@ -119,3 +123,9 @@ def test_ids_of_a_list_of_documents(tmp_path: Path) -> None:  # noqa: ARG001
     encoded: list[EncodedDocument] = [little.preprocessor()(little.document(i)) for i in (3, 4)]
     assert batch_document_ids(encoded) == ("d3", "d4")
     assert batch_document_ids(torch.zeros(2)) == ()
+
+
+def test_an_error_without_words_gets_advice(tmp_path: Path) -> None:
+    error = MemoryError()
+    StepGuard().on_exception(little.trainer(tmp_path, 1), little.module(), error)
+    assert memory_advice(error).endswith("(MemoryError)")

@@ -70,12 +70,12 @@ def test_chosen_texts_are_drawn_into_files_and_tensorboard(tmp_path: Path) -> No
     maps = AttentionMaps(tmp_path / "maps", chosen, layers=(0, -1), every_n_steps=2, tokenizer="words")
     logger = TensorBoardLogger(tmp_path / "logs", name="", version="")
     trainer(maps, max_epochs=1, logger=logger, log_every_n_steps=1).fit(module, texts(4), texts(1))
-    names = {f"step_{s}_document_{d}_layer_{layer}.png" for s in (1, 2, 4) for d in (0, 1) for layer in (0, 1)}
+    names = {f"step_{s}_window_{d}_layer_{layer}.png" for s in (1, 2, 4) for d in (0, 1) for layer in (0, 1)}
     assert {path.name for path in (tmp_path / "maps").iterdir()} == names
     assert all((tmp_path / "maps" / name).read_bytes().startswith(b"\x89PNG") for name in names)
     assert maps.probe == [tokenizer()(text)["input_ids"] for text in chosen]
     events = EventAccumulator(str(tmp_path / "logs"), {"images": 0}).Reload()
-    assert set(events.Tags()["images"]) == {f"attention/document_{d}_layer_{i}" for d in (0, 1) for i in (0, 1)}
+    assert set(events.Tags()["images"]) == {f"attention/window_{d}_layer_{i}" for d in (0, 1) for i in (0, 1)}
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,22 @@ def test_chosen_texts_are_drawn_into_files_and_tensorboard(tmp_path: Path) -> No
     [
         ({"layers": (2,)}, r"AttentionMaps\(layers=\(2,\)\): the encoder has 2 layers"),
         ({"texts": ["w5"]}, "expected a tokenizer in the module, got none"),
+        ({"num_windows": 0}, "num_windows=0"),
     ],
 )
 def test_refusals(settings: dict[str, Any], told: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=told):
         trainer(AttentionMaps(tmp_path, **settings)).fit(EncoderModule(), texts(1), texts(1))
+
+
+def test_texts_that_do_not_fit_the_position_table_are_refused_before_the_first_step(tmp_path: Path) -> None:
+    maps = AttentionMaps(tmp_path, ["w5 " * 5000], tokenizer="words")
+    with pytest.raises(ConfigError, match=r"at most 4096 tokens each, .* got 5002; give shorter texts"):
+        trainer(maps).fit(WithTokenizer(), texts(1), texts(1))
+
+
+def test_as_many_windows_are_drawn_as_were_asked_for(tmp_path: Path) -> None:
+    maps = AttentionMaps(tmp_path, num_windows=5)
+    trainer(maps, max_epochs=1).fit(EncoderModule(), texts(4, size=600), texts(4, size=600, seed=1))
+    assert len(maps.probe) == 5
+    assert not maps._hooks
