@@ -138,7 +138,7 @@ class Throughput(L.Callback):
         """Begin anew; a run that goes on in the middle of an epoch does not start it."""
         self.train_tokens, self.train_slots, self.train_seconds, self.wait_seconds = 0, 0, 0.0, 0.0
         self._epoch_start = (0, 0.0)
-        profiler = trainer.profiler  # type: ignore[attr-defined]
+        profiler = trainer.profiler
         self._profiled = not isinstance(profiler, PassThroughProfiler)  # one that measures begins its work in our waits
         forget_peak_memory(pl_module.device)
         with suppress(ConfigError):  # there is none, or there are several
