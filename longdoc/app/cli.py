@@ -38,6 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The reader of our output has seen enough; nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        if error.filename is None or os.environ.get("HYDRA_FULL_ERROR") == "1":
+            raise
+        sys.exit(f"ConfigError: {error.filename}: cannot be read or written ({error.strerror})")
     sys.exit(status)
 
 
@@ -109,7 +113,10 @@ def _add_split(parser: argparse.ArgumentParser) -> None:
 
 def _add_fields(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--input-format", default="auto", choices=("auto", *READERS), help="format of the input (default: found out)"
+        "--input-format",
+        default="auto",
+        choices=("auto", *READERS, "datasets"),
+        help="format of the input (default: found out)",
     )
     parser.add_argument(
         "--field",

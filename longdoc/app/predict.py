@@ -1,5 +1,6 @@
 """``longdoc predict`` and ``longdoc evaluate``: a checkpoint at work on documents."""
 
+import errno
 import logging
 import os
 import sys
@@ -19,15 +20,15 @@ from longdoc.app.build import READ_TASKS
 from longdoc.app.report import evaluate, print_report, write_json
 from longdoc.callbacks.documents import prediction_line
 from longdoc.errors import ConfigError, DataError
+from longdoc.text.classes import check_one_label
 from longdoc.text.documents import Document
 from longdoc.text.formats import DocumentSource, ReadOptions, read, read_splits, write
 from longdoc.text.formats.base import RawRow, decoded_lines
 from longdoc.text.formats.json_rows import rows_of_lines
-from longdoc.text.formats.splits import named_parts
 from longdoc.text.preprocess import EncodedDocument
 from longdoc.text.results import DocumentResult, Result
 from longdoc.training.checkpoint import load
-from longdoc.training.classification import DocumentClassificationModule
+from longdoc.training.hub import open_parts
 from longdoc.training.module import DocumentModule
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ def predict_command(options: Namespace) -> None:
     if options.format != "predictions" and options.output == "-":
         raise ConfigError(f"--format={options.format}: expected --output as well, a file or for brat a folder")
     module = _module(options)
-    results = (result for _, result in result_stream(module, _progress(_documents(options), "documents")))
+    results = (result for _, result in result_stream(module, _progress(_documents(options))))
     if options.format != "predictions":
         write(_as_annotated(results), options.output, options.format)
     else:
@@ -64,10 +65,12 @@ def _as_annotated(results: Iterable[Result]) -> Iterator[Document]:
 def evaluate_command(options: Namespace) -> None:
     """Score annotated documents and print the tables of a training run."""
     module = _module(options)
-    task = module.scheme.task if isinstance(module, DocumentClassificationModule) else "ner"
-    documents = _progress(annotated(options, READ_TASKS[task]), "documents")
+    documents = list(annotated(options, READ_TASKS[module.kind]))  # a bad row is said before the work, not after it
+    if module.kind == "single_label":
+        for document in documents:
+            check_one_label(document)
     with _writer(options.predictions) as write_line:
-        report = score_documents(module, documents, lambda result: write_line(prediction_line(result)))
+        report = score_documents(module, _progress(documents), lambda result: write_line(prediction_line(result)))
     print_report(report, Path(options.data).name, Console())
     if options.output is not None:
         write_json(Path(options.output), report)
@@ -165,28 +168,29 @@ class StandardInput(DocumentSource):
 
 def annotated(options: Namespace, task: str) -> Iterable[Document]:
     """Read the documents that the options of a command name: a part, or all where none is asked for or named."""
-    path, read_options = Path(options.data), ReadOptions(dict(options.field), task=task)
-    arguments = (path, options.input_format, options.on_error, read_options)
-    if options.split is None and not (path.is_dir() and named_parts(path, options.input_format)):
-        return read(*arguments)
-    splits, split = read_splits(*arguments), options.split or "test"
-    if split not in splits:
-        raise DataError(f"{path}: has no split {split!r}; there is {', '.join(splits)}; choose with --split")
-    return splits[split]
+    arguments = (options.data, options.input_format, options.on_error, ReadOptions(dict(options.field), task=task))
+    parts, split = open_parts(*arguments), options.split or "test"
+    if "all" in parts:
+        if options.split is None:
+            return parts["all"]
+        parts = read_splits(*arguments)
+    if split not in parts:
+        raise DataError(f"{options.data}: has no split {split!r}; there is {', '.join(parts)}; choose with --split")
+    return parts[split]
 
 
-def _progress(documents: Iterable[Document], what: str) -> Iterator[Document]:
+def _progress(documents: Iterable[Document]) -> Iterator[Document]:
     """Count on standard error: a live line on a terminal, one line at the end elsewhere."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=None)
+        task = progress.add_task("documents", total=None)
         number = 0
         for number, document in enumerate(documents, 1):  # noqa: B007
             yield document
             progress.advance(task)
     if not console.is_terminal:
-        console.print(f"{number} {what}")
+        console.print(f"{number} documents")
 
 
 @contextmanager
@@ -200,13 +204,13 @@ def _writer(path: str | None):
         # What stood there is replaced when all is written; if that fails, what was done so far stays beside it.
         target = Path(path)
         part = target.with_name(f"{target.name}.part")
-        try:
-            if target.is_dir():
-                raise IsADirectoryError(f"{target} is a folder")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            file = part.open("w", encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"{path}: expected a file that can be written ({error})") from error
-        with file:
-            yield lambda line: file.write(line + "\n")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "expected a file, not a folder", str(target))
+        with part.open("w", encoding="utf-8") as file:
+            try:
+                yield lambda line: file.write(line + "\n")
+            except BaseException:
+                log.warning("This was not finished; what was done so far is in %s", part)
+                raise
         os.replace(part, target)

@@ -98,6 +98,7 @@ def document_counts(results: Sequence[Any]) -> list[dict[str, Any]]:
 
 def write_json(path: Path, content: Any) -> None:
     """Write a file for people and programs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

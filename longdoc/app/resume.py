@@ -1,5 +1,6 @@
 """``resume=RUN_DIR`` and ``resume=auto`` on the command line: what the run was started with, and its folder."""
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ import yaml
 
 from longdoc.errors import ConfigError
 
+_PLAIN = re.compile(r"(?!(?:null|true|false|inf|nan)$)(?:\.{0,2}/)?[a-z_][\w./-]*", re.IGNORECASE | re.ASCII)
 _OVERRIDES = Path(".hydra", "overrides.yaml")
 
 
@@ -45,6 +47,8 @@ def resumed_arguments(arguments: Sequence[str]) -> list[str]:
 
 def quoted(value: object) -> str:
     """A value as Hydra reads it on the command line, whatever characters are in it."""
+    if _PLAIN.fullmatch(str(value)):
+        return str(value)
     return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from datasets import ClassLabel, Dataset, DatasetDict, List, load_dataset, load_from_disk
 
 from longdoc.errors import DataError
-from longdoc.text.formats import DocumentSource, ReadOptions
+from longdoc.text.formats import DocumentSource, ReadOptions, read, read_splits
 from longdoc.text.formats.base import RawRow
 from longdoc.text.formats.conll import detect_scheme, row_of_tokens
 from longdoc.text.formats.json_rows import object_row
-from longdoc.text.formats.splits import SPLIT_NAMES, complete_splits
+from longdoc.text.formats.splits import SPLIT_NAMES, complete_splits, named_parts
 
 _TOKEN_FIELDS = ("tokens", "words")
 _TAG_FIELDS = ("ner_tags", "tags", "labels")
@@ -57,6 +57,15 @@ class TableSource(DocumentSource):
         for number, row in enumerate(self.table, 1):
             found = {column: _named(row[column], features[column]) for column in (tokens, tags)}
             yield row_of_tokens(number, row.get(identifier), found, scheme)
+
+
+def open_parts(path: str, format: str, on_error: str, options: ReadOptions) -> dict[str, DocumentSource]:
+    """Open the parts that a corpus names, or ``{"all": ...}`` where it names none; all is as in ``read_splits``."""
+    if format == "datasets" or is_saved_dataset(path):
+        return hub_splits(path, options, on_error)
+    if Path(path).is_dir() and named_parts(Path(path), format):
+        return read_splits(path, format, on_error, options)
+    return {"all": read(path, format, on_error, options)}
 
 
 def hub_splits(name: str, options: ReadOptions, on_error: str = "raise", seed: int = 0) -> dict[str, DocumentSource]:

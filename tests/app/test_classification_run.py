@@ -77,6 +77,12 @@ def test_evaluate_gives_the_scores_of_the_training_run(class_run: Path, class_co
     assert scores | {"num_tokens": kept["num_tokens"]} == kept
 
 
+def test_several_labels_are_not_scored_as_one(class_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"id": "a", "text": "Ada", "labels": ["claim", "appeal"]}\n')
+    with pytest.raises(SystemExit, match="document 'a': expected one label, got 2"):
+        main(["evaluate", str(class_run), str(tmp_path / "in.jsonl")])
+
+
 def test_nothing_and_very_much_to_predict(class_run: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "none.jsonl").write_text("")

@@ -1,16 +1,20 @@
 import io
 import json
 import logging
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from datasets import Dataset, DatasetDict
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 from rich.console import Console
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from longdoc.app.cli import build_parser
 from longdoc.app.inspect.advice import advise, suggested_overlap
-from longdoc.app.inspect.command import inspect_corpus, open_parts, print_report, run
+from longdoc.app.inspect.command import inspect_corpus, print_report, run
 from longdoc.app.inspect.page import histograms, render_page
 from longdoc.app.inspect.statistics import clean, histogram, measure, percent, spread
 from longdoc.errors import ConfigError, DataError
@@ -271,6 +275,28 @@ def test_command_line(corpus, tmp_path, capsys):
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
+def test_the_command_reads_what_was_inspected(tmp_path):
+    folder = tmp_path / "a=b, (c)"
+    folder.mkdir()
+    write(folder / "x.csv", ["body,kind", "some text,a", "more text,b"])
+    report = inspect_corpus(str(folder / "x.csv"), format="csv", fields={"text": "body", "labels": "kind"})
+    words = shlex.split(advise(report).command)
+    assert words[:3] == ["python", "train.py", "task=single_label"]
+    config = OmegaConf.create({})
+    parsed = OverridesParser.create().parse_overrides(words[2:])
+    for override in parsed:
+        OmegaConf.update(config, override.key_or_group, override.value())
+    assert config.data == {"path": str(folder / "x.csv"), "format": "csv", "fields": {"text": "body", "labels": "kind"}}
+
+
+def test_a_saved_dataset_is_inspected_as_it_is_trained_on(tmp_path):
+    rows = {"text": ["a b", "c d"], "labels": [["x", "y"], []]}
+    DatasetDict(train=Dataset.from_dict(rows), dev=Dataset.from_dict(rows)).save_to_disk(tmp_path / "saved")
+    report = inspect_corpus(str(tmp_path / "saved"))
+    assert [part.num_documents for part in report.parts.values()] == [2, 2]
+    assert "task=multi_label" in advise(report).command
+
+
 def test_field_names_are_mapped(tmp_path, capsys):
     write(tmp_path / "x.csv", ["body,kind", "some text,a", "more text,b"])
     assert parsed_run(str(tmp_path / "x.csv"), "--field", "text=body", "--field", "labels=kind") == 0
@@ -292,7 +318,7 @@ def test_refusals(corpus, arguments, error, message):
 
 def test_missing_path_is_refused():
     with pytest.raises(DataError, match="no such file"):
-        open_parts("no/such/corpus")
+        inspect_corpus("no/such/corpus")
 
 
 def test_whole_in_a_window_matches_a_search_of_all_windows(letters):

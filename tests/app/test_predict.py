@@ -112,7 +112,7 @@ def test_reads_standard_input(
             "ConfigError: --input-format=csv: standard input is text or jsonl",
         ),
         (["predict", "RUN", "nowhere.txt"], "", "DataError: nowhere.txt: no such file or folder"),
-        (["predict", "RUN", "-", "--output", "/proc/no/file"], "x", "ConfigError: /proc/no/file: expected a file"),
+        (["predict", "RUN", "-", "--output", "/proc/no/file"], "x", "ConfigError: /proc/no: cannot be read or written"),
         (["predict", "RUN", "-"], "a\0b", "NUL character"),
         (["predict", "nowhere", "-"], "", "ConfigError: checkpoint 'nowhere'"),
         (["predict", "RUN", "-", "--device", "cuda:77"], "", "ConfigError: --device=cuda:77: cannot be used here"),
@@ -156,6 +156,26 @@ def test_a_file_may_be_read_and_written_and_survives_a_failure(small_run: Path, 
     with pytest.raises(SystemExit):
         main(["predict", str(small_run), "nowhere.txt", "--output", str(both)])
     assert both.read_text() == before
+
+
+def test_what_was_done_before_a_failure_is_named(
+    small_run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    rows.write_text('{"id": "a", "text": "Ada met Ben"}\n{"id": 7}\n')
+    with pytest.raises(SystemExit):
+        main(["predict", str(small_run), str(rows), "--output", str(output)])
+    assert f"what was done so far is in {output}.part" in caplog.text
+    assert not output.exists()
+
+
+def test_bad_rows_are_said_before_documents_are_scored(
+    small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in.jsonl").write_text('{"id": "a", "text": "Ada", "entities": []}\n{"id": "b"}\n')
+    monkeypatch.setattr("longdoc.app.predict.score_documents", lambda *_: pytest.fail("scored"))
+    with pytest.raises(SystemExit, match=r"in\.jsonl:2: no text"):
+        main(["evaluate", str(small_run), str(tmp_path / "in.jsonl")])
 
 
 def test_evaluate_gives_the_scores_of_the_training_run(

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from longdoc.app.environment import environment, without_secrets
-from longdoc.app.resume import resumed_arguments
+from longdoc.app.resume import quoted, resumed_arguments
 from longdoc.app.train import train
 from longdoc.callbacks.last import last_checkpoints
 from longdoc.errors import ConfigError
@@ -176,6 +177,14 @@ def test_overrides_of_the_run_come_back_and_given_ones_win(tmp_path: Path) -> No
     assert resumed_arguments(["resume=null"]) == ["resume=null"]
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["null", "True", "007", "1e3", "nan", "a=b", "a b", "x,y", "(z)", "../up/x", "/a/b.c", "it's", "~/x", "${y}"],
+)
+def test_hydra_reads_a_quoted_value_as_it_was(value: str) -> None:
+    assert OverridesParser.create().parse_override(f"key={quoted(value)}").value() == value
+
+
 def test_auto_takes_the_newest_run_of_the_recipe_that_was_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -187,8 +196,8 @@ def test_auto_takes_the_newest_run_of_the_recipe_that_was_ended(
     assert resumed_arguments(["recipe=a", "resume=auto"]) == [
         "seed=7",
         "recipe=a",
-        "resume='outputs/a/2/0'",
-        "hydra.run.dir='outputs/a/2/0'",
+        "resume=outputs/a/2/0",
+        "hydra.run.dir=outputs/a/2/0",
         "hydra.output_subdir=null",
         "hydra.mode=RUN",
     ]

@@ -132,16 +132,18 @@ def _about_parts(report: CorpusReport) -> list[str]:
 
 
 def _command(report: CorpusReport, strategy: str) -> str | None:
-    if not report.whole.entities:
+    whole = report.whole
+    if not whole.entities and not whole.classes:
         return None
     overlap = suggested_overlap(report)
     settings = {
-        f"data.path={report.path}": True,
+        f"task={'multi_label' if whole.num_not_of_one_class else 'single_label'}": not whole.entities,
+        **dict.fromkeys(report.settings, True),
         f"model.name={report.model}": report.model is not None,
         f"strategy={strategy}": True,
         f"windows.size_tokens={report.window}": strategy != "sparse" and report.window != 512,
         f"windows.overlap_tokens={overlap}": strategy == "chunk" and overlap != 128,
-        "data.overlapping=outermost": report.whole.overlapping,
-        "data.on_error=skip": report.whole.bad_rows,
+        "data.overlapping=outermost": whole.overlapping,
+        "data.on_error=skip": whole.bad_rows,
     }
     return shlex.join(["python", "train.py", *(setting for setting, is_needed in settings.items() if is_needed)])

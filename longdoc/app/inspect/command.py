@@ -16,14 +16,15 @@ from transformers import AutoConfig, AutoModel
 from longdoc.app.inspect.advice import advise, findings
 from longdoc.app.inspect.page import Table, render_page, tables
 from longdoc.app.inspect.statistics import CorpusReport, Finding, Statistics, clean, find_copies_, measure
+from longdoc.app.resume import quoted
 from longdoc.errors import ConfigError
 from longdoc.models.encoder import input_limit, load_tokenizer
 from longdoc.models.scratch import train_tokenizer
 from longdoc.text.documents import Document
-from longdoc.text.formats import DocumentSource, ReadOptions, Repair, read, read_splits
-from longdoc.text.formats.splits import named_parts
+from longdoc.text.formats import DocumentSource, ReadOptions, Repair
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.windows import Windower
+from longdoc.training.hub import open_parts
 
 WINDOW_TOKENS = 512
 OVERLAP_TOKENS = 128
@@ -67,7 +68,7 @@ def inspect_corpus(
         overlap: Tokens that windows share; None takes 128, or a quarter of a window under 512.
         tell: Called with what is being done.
     """
-    sources = open_parts(path, format, fields)
+    sources = open_parts(path, format, "skip", ReadOptions(fields or {}))
     limit, limit_source = None, "no limit"
     tell("tokenizer ...")
     if model is None:
@@ -105,17 +106,9 @@ def inspect_corpus(
     ]
     if "all" in parts:
         notes.append("No parts named train, dev and test: training sets a tenth apart for each of dev and test.")
-    return CorpusReport(path, model, limit, size, room, windower.overlap_tokens, parts, notes)
-
-
-def open_parts(
-    path: str, format: str = "auto", fields: Mapping[str, str | int] | None = None
-) -> dict[str, DocumentSource]:
-    """Open train, dev and test, or ``all`` where no file or folder has such a name."""
-    options = ReadOptions(fields or {})
-    if Path(path).is_dir() and named_parts(Path(path), format):
-        return read_splits(path, format, "skip", options)
-    return {"all": read(path, format, "skip", options)}
+    settings = [f"data.path={quoted(path)}", *([] if format == "auto" else [f"data.format={format}"])]
+    settings += [f"data.fields.{ours}={quoted(theirs)}" for ours, theirs in (fields or {}).items()]
+    return CorpusReport(path, model, limit, size, room, windower.overlap_tokens, parts, notes, settings)
 
 
 def encoder_limit(name: str) -> tuple[int | None, str]:

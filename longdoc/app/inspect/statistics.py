@@ -39,6 +39,7 @@ class Statistics:
         num_window_tokens: Tokens in them.
         num_cut: Documents longer than one window.
         num_annotated: Documents with entities, labels or a target.
+        num_not_of_one_class: Documents with labels, but not with exactly one.
         num_in_no_window: Entities that no window holds whole.
         entities: By label.
         entities_beyond: Those that reach past the first window, so that truncation loses them.
@@ -53,6 +54,7 @@ class Statistics:
     num_window_tokens: int = 0
     num_cut: int = 0
     num_annotated: int = 0
+    num_not_of_one_class: int = 0
     num_in_no_window: int = 0
     entities: Counter[str] = field(default_factory=Counter)
     entities_beyond: Counter[str] = field(default_factory=Counter)
@@ -97,6 +99,7 @@ def measure(document: Document, preprocessor: Preprocessor, where: str) -> Stati
         num_cut=int(num_read < num_tokens),
         num_annotated=int((document.spans, document.labels, document.target) != (None, None, None)),
         classes=Counter(document.labels or ()),
+        num_not_of_one_class=int(document.labels is not None and len(document.labels) != 1),
     )
     _count_entities(found, encoded, num_read)
     _find_lost(found, encoded, where)
@@ -182,6 +185,7 @@ class CorpusReport:
         overlap: Tokens that neighbouring windows share.
         parts: Numbers under ``train``, ``dev`` and ``test``, or under ``all`` where there are no parts.
         notes: How the corpus was read and counted.
+        settings: What the command line of a training needs to read it alike.
     """
 
     path: str
@@ -192,6 +196,7 @@ class CorpusReport:
     overlap: int
     parts: dict[str, Statistics]
     notes: list[str]
+    settings: list[str]
 
     @cached_property
     def whole(self) -> Statistics:
