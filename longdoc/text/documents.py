@@ -2,8 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 from longdoc.errors import DataError
+
+
+class Unmoved:
+    """Stays where it is: a Trainer moves what has a ``to``, and would take other lists and dataclasses apart."""
+
+    __slots__ = ()
+
+    def to(self, device: object) -> Self:  # noqa: ARG002
+        """Return itself."""
+        return self
 
 
 @dataclass(frozen=True, slots=True, order=True)

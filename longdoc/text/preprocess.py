@@ -7,7 +7,7 @@ import numpy as np
 
 from longdoc.errors import ConfigError
 from longdoc.text.alignment import LostSpan, OverlapPolicy, align, without_overlap, word_spans
-from longdoc.text.documents import Document
+from longdoc.text.documents import Document, Unmoved
 from longdoc.text.selection import Scorer, Selection, choose
 from longdoc.text.sentences import sentence_words
 from longdoc.text.tags import TagScheme
@@ -17,7 +17,7 @@ from longdoc.text.words import split_words
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedDocument:
+class EncodedDocument(Unmoved):
     """A document as the model reads it.
 
     Args:
@@ -43,10 +43,6 @@ class EncodedDocument:
     lost: tuple[LostSpan, ...]
     kept: np.ndarray | None = None
     num_unselected: int = 0
-
-    def to(self, device: object) -> "EncodedDocument":  # noqa: ARG002
-        """Return itself: a Trainer moves what has this method, and would take other dataclasses apart."""
-        return self
 
     @property
     def truncated(self) -> bool:

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from longdoc.text.alignment import LostSpan
-from longdoc.text.documents import Span
+from longdoc.text.documents import Span, Unmoved
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentResult:
+class DocumentResult(Unmoved):
     """One document after the model.
 
     Args:
@@ -28,10 +28,6 @@ class DocumentResult:
     truncated: bool = False
     num_tokens: int = 0
 
-    def to(self, device: object) -> "DocumentResult":  # noqa: ARG002
-        """Return itself: a Trainer moves what has this method, and would take other dataclasses apart."""
-        return self
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -50,7 +46,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassificationResult:
+class ClassificationResult(Unmoved):
     """The class of one document after the model.
 
     Args:
@@ -72,10 +68,6 @@ class ClassificationResult:
     evidence: tuple[Evidence, ...] = ()
     truncated: bool = False
     num_tokens: int = 0
-
-    def to(self, device: object) -> "ClassificationResult":  # noqa: ARG002
-        """Return itself: a Trainer moves what has this method, and would take other dataclasses apart."""
-        return self
 
 
 Result = DocumentResult | ClassificationResult

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from longdoc.errors import ConfigError, DataError
 from longdoc.models.batch import Batch, WindowRef, collate
-from longdoc.text.documents import Document, check_unique_ids
+from longdoc.text.documents import Document, Unmoved, check_unique_ids
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
 from longdoc.training.sampler import TokenBudgetSampler, TrainLoader, fill_batches, leave_signals_to_training
 from longdoc.training.store import (
@@ -61,16 +61,12 @@ class WindowDataset(Dataset[Batch]):
         return collate(refs, self.preprocessor.tokenizer, self.count_overlap)
 
 
-class DocumentBatch(list[EncodedDocument]):
+class DocumentBatch(list[EncodedDocument], Unmoved):
     """Whole documents; in training with what ``Batch`` tells of the optimiser step that they are a part of."""
 
     num_labelled: int | None = None
     num_shares: int = 1
     num_step_tokens: int | None = None
-
-    def to(self, device: torch.device) -> "DocumentBatch":  # noqa: ARG002
-        """Stay: Lightning moves batches, and would make a plain list of this one."""
-        return self
 
 
 class DocumentDataset(Dataset[DocumentBatch]):
