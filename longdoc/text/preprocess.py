@@ -7,7 +7,7 @@ import numpy as np
 
 from longdoc.errors import ConfigError
 from longdoc.text.alignment import LostSpan, OverlapPolicy, align, without_overlap, word_spans
-from longdoc.text.documents import Document, Unmoved
+from longdoc.text.documents import Document, Span, Unmoved
 from longdoc.text.selection import Scorer, Selection, choose
 from longdoc.text.sentences import sentence_words
 from longdoc.text.tags import TagScheme
@@ -181,12 +181,14 @@ class Preprocessor:
         lost += [LostSpan(item[0], "unknown_label") for item in aligned if item[0].label not in self.tags.labels]
         kept, overlapping = without_overlap(known, self.overlapping, document.id)
         lost += overlapping
-        selected = encoded.first_token >= 0
-        lost += [LostSpan(item[0], "not_selected") for item in kept if not selected[item[1] : item[2]].all()]
-        kept = [item for item in kept if selected[item[1] : item[2]].all()]
-        # A span reaching past the last window cannot come back whole; what is left of it would teach a wrong end.
-        whole = [item for item in kept if encoded.first_token[item[2] - 1] < covered]
-        lost += [LostSpan(item[0], "truncated") for item in kept if encoded.first_token[item[2] - 1] >= covered]
+        whole: list[tuple[Span, int, int]] = []
+        for span, first, stop in kept:
+            tokens = encoded.first_token[first:stop]
+            # A span reaching past the last window cannot come back whole; what is left of it would teach a wrong end.
+            if tokens.min() < 0 or tokens[-1] >= covered:
+                lost.append(LostSpan(span, "not_selected" if tokens.min() < 0 else "truncated"))
+            else:
+                whole.append((span, first, stop))
         tags = self.tags.encode(word_spans(whole), len(encoded.words))
         return replace(encoded, tags=tags, lost=tuple(lost))
 

@@ -319,8 +319,8 @@ def content_key(documents: Iterable[Document]) -> str:
 def source_key(source: DocumentSource) -> str:
     """A hash of the bytes of a source's files and of how they are read."""
     digest = hashlib.blake2b(digest_size=16)
-    options = {**asdict(source.options), "labels": sorted(source.options.labels or ())}
-    digest.update(json.dumps([options, source.on_error, repr(source.keeps), code_version()], sort_keys=True).encode())
+    reading = [asdict(source.options), source.on_error, repr(source.keeps), code_version()]
+    digest.update(json.dumps(reading, sort_keys=True).encode())
     if isinstance(source, TableSource):
         digest.update(source.key.encode())
         return digest.hexdigest()

@@ -80,7 +80,6 @@ class ReadOptions:
         fields: Our field name (id, text, spans, labels, target) -> the file's name for it; column numbers in CoNLL.
         task: ``ner``, ``classification`` or ``regression``: rows without gold of that kind are bad. None takes
             all rows.
-        labels: The labels that may occur; None allows all.
         tag_scheme: ``auto``, ``iob1``, ``iob2``, ``bioes`` or ``bilou``; CoNLL only.
         offset_unit: ``auto`` (code points, unless the exported surfaces prove another unit), ``codepoint`` or
             ``utf16``.
@@ -89,7 +88,6 @@ class ReadOptions:
 
     fields: Mapping[str, str | int] = field(default_factory=dict)
     task: str | None = None
-    labels: frozenset[str] | None = None
     tag_scheme: str = "auto"
     offset_unit: str = "auto"
     label_separator: str = "|"
@@ -191,7 +189,7 @@ def _check_row(row: RawRow, default_id: str, options: ReadOptions) -> tuple[Docu
         return Document(identifier, ""), [*problems, (row.line, f"text: {problem}")]
     spans, found = _checked_spans(row, text, options)
     problems += [(row.line if line is None else line, reason) for line, reason in found]
-    reasons = [problem for label in row.labels or () if (problem := _label_problem(label, options))]
+    reasons = [problem for label in row.labels or () if (problem := _name_problem(label, "label", "a string"))]
     target = row.target
     if target is not None and (type(target) not in (int, float) or not abs(target) <= sys.float_info.max):  # type: ignore[arg-type]
         reasons.append(f"target must be a finite number, got {target!r:.80}")
@@ -215,11 +213,6 @@ def _name_problem(value: object, what: str, expected: str) -> str | None:
     return problem and f"{what}: {problem}"
 
 
-def _label_problem(label: object, options: ReadOptions) -> str | None:
-    is_known = options.labels is None or str(label) in options.labels
-    return _name_problem(label, "label", "a string") or (None if is_known else f"unknown label {str(label)!r:.80}")
-
-
 def _checked_spans(
     row: RawRow, text: str, options: ReadOptions
 ) -> tuple[tuple[Span, ...] | None, list[tuple[int | None, str]]]:
@@ -230,7 +223,7 @@ def _checked_spans(
         row.repairs.append((row.line, repair))
     spans: dict[Span, None] = {}
     for start, end, label, score, part, _, line in raw:
-        problem = span_problem(text, start, end) or _label_problem(label, options)
+        problem = span_problem(text, start, end) or _name_problem(label, "label", "a string")
         if problem is None and not _VISIBLE.search(text, start, end):  # type: ignore[call-overload]
             problem = f"span {start}-{end} covers only white space"
         if problem is None and score is not None and (type(score) not in (int, float) or not 0 <= score <= 1):  # type: ignore[operator]
