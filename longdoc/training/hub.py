@@ -1,5 +1,6 @@
 """Corpora of the ``datasets`` library, by hub name or as a folder that it saved."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -14,6 +15,8 @@ from longdoc.text.formats.base import RawRow
 from longdoc.text.formats.conll import detect_scheme, row_of_tokens
 from longdoc.text.formats.json_rows import object_row
 from longdoc.text.formats.splits import SPLIT_NAMES, complete_splits, named_parts
+
+log = logging.getLogger(__name__)
 
 _TOKEN_FIELDS = ("tokens", "words")
 _TAG_FIELDS = ("ner_tags", "tags", "labels")
@@ -85,12 +88,17 @@ def hub_splits(name: str, options: ReadOptions, on_error: str = "raise", seed: i
         ) from error
     tables: dict[str, Dataset] = dict(loaded) if isinstance(loaded, DatasetDict) else {"train": loaded}
     found: dict[str, DocumentSource] = {}
+    unread = set(tables)
     for split, spellings in SPLIT_NAMES.items():
-        table = next((tables[spelling] for spelling in spellings if spelling in tables), None)
-        if table is not None:
-            found[split] = TableSource(((Path(f"{name}/{split}"), "datasets"),), options, on_error, table=table)
+        spelling = next((spelling for spelling in spellings if spelling in tables), None)
+        if spelling is not None:
+            files = ((Path(f"{name}/{split}"), "datasets"),)
+            found[split] = TableSource(files, options, on_error, table=tables[spelling])
+            unread.remove(spelling)
     if "train" not in found:
         raise DataError(f"data.path={name!r}: expected a split named train, got {', '.join(tables)}")
+    if unread:
+        log.warning("%s: splits that are not read: %s", name, ", ".join(sorted(unread)))
     return complete_splits(found, name, seed)
 
 

@@ -125,6 +125,8 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     path.write_text("old")
     with pytest.raises(DataError, match=r"document 'b'.*NUL"):
         write([Document("a", "fine"), Document("b", "\0")], path, "jsonl")
+    with pytest.raises(DataError, match=r"x.jsonl/y/z: expected a place that can be written"):
+        write([Document("a", "fine")], path / "y" / "z", "jsonl")
     with pytest.raises(DataError, match=r"expected a file to write, got a folder"):
         write([Document("a", "fine")], tmp_path, "jsonl")
     with pytest.raises(DataError, match="new or empty folder"):

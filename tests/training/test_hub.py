@@ -15,8 +15,8 @@ def quiet():
     disable_progress_bars()
 
 
-def save(path, rows, features, validation=None):
-    splits = {"train": Dataset.from_list(rows, features=features)}
+def save(path, rows, features, validation=None, **more):
+    splits = {name: Dataset.from_list(of_one, features=features) for name, of_one in {"train": rows, **more}.items()}
     if validation is not None:
         splits["validation"] = Dataset.from_list(validation, features=features)
     DatasetDict(splits).save_to_disk(path)
@@ -110,6 +110,15 @@ def test_class_labels_of_minus_one_are_no_gold_and_those_of_spans_have_names(tmp
     splits = hub_splits(save(tmp_path / "saved", rows, features, rows), ReadOptions())
     found = [(document.labels, document.spans) for document in splits["train"]]
     assert found == [(("pos",), (Span(0, 4, "PER"),)), (None, None)]
+
+
+def test_splits_of_other_names_are_told(tmp_path, caplog):
+    rows, features = [{"text": "Anna"}], Features({"text": Value("string")})
+    splits = hub_splits(save(tmp_path / "saved", rows, features, rows, unsupervised=rows, test=rows), ReadOptions())
+    assert list(splits) == ["train", "dev", "test"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path}/saved: splits that are not read: unsupervised"
+    ]
 
 
 def test_what_is_no_dataset_is_refused(tmp_path):

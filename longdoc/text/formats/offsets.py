@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from longdoc.text.documents import span_problem
+
 _BLANK = re.compile(r"\s+")
 _UNIT_NAMES = {
     (True, 0): "UTF-16 units",
@@ -109,21 +111,18 @@ def _agrees(text: str, span: RawSpan) -> bool:
     """Whether the text at a span reads as its surface does, if it has one; runs of white space count as equal."""
     if not isinstance(span.surface, str):
         return True
-    if type(span.start) is not int or type(span.end) is not int or not 0 <= span.start <= span.end <= len(text):
+    if span_problem(text, span.start, span.end):
         return False
-    found = text[span.start : span.end]
+    found = text[span.start : span.end]  # type: ignore[index]
     return found == span.surface or _BLANK.sub(" ", found) == _BLANK.sub(" ", span.surface)
 
 
 def _mismatches(text: str, spans: list[RawSpan]) -> list[tuple[int | None, str]]:
     """The spans whose surface stands elsewhere; offsets that do not fit the text are left to other checks."""
     return [
-        (span.line, f"span {start}-{end} reads {text[start:end]!r:.60}, the export says {span.surface!r:.60}")
-        for span in spans
-        if type(start := span.start) is int
-        and type(end := span.end) is int
-        and 0 <= start < end <= len(text)
-        and not _agrees(text, span)
+        (line, f"span {start}-{end} reads {text[start:end]!r:.60}, the export says {surface!r:.60}")  # type: ignore[index]
+        for start, end, *_, surface, line in (span for span in spans if not _agrees(text, span))
+        if span_problem(text, start, end) is None
     ]
 
 

@@ -11,6 +11,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -154,30 +155,36 @@ def _dumped(document: Document, make_row: Callable[[Document], dict[str, Any]]) 
         raise DataError(f"document {document.id!r:.80} cannot be written: {error}") from None
 
 
-def _write_pieces(pieces: Iterable[str], path: Path) -> None:
-    """Write a new file beside the target and put it in the target's place when all is written."""
-    if path.is_dir():
-        raise DataError(f"{path}: expected a file to write, got a folder; name a file in it")
-    path.parent.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """Give a place beside the target, and put what was written there in the target's place at the end."""
     draft = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:
-        with draft.open("x", encoding="utf-8", newline="") as file:
-            file.writelines(pieces)
-            file.flush()
-            os.fsync(file.fileno())
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{path}: expected a place that can be written ({error})") from error
+    try:
+        yield draft
         os.replace(draft, path)
     finally:
-        draft.unlink(missing_ok=True)
+        shutil.rmtree(draft) if draft.is_dir() else draft.unlink(missing_ok=True)
+
+
+def _write_pieces(pieces: Iterable[str], path: Path) -> None:
+    if path.is_dir():
+        raise DataError(f"{path}: expected a file to write, got a folder; name a file in it")
+    with _draft(path) as draft, draft.open("x", encoding="utf-8", newline="") as file:
+        file.writelines(pieces)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _write_brat(documents: Iterable[Document], folder: Path) -> None:
     """Write pairs of files; ids become file names in which what is unsafe is percent-encoded."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder}: expected a new or empty folder for brat, so that no older document stays in it")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = folder.parent / f".{secrets.token_hex(8)}.tmp"
-    draft.mkdir()
-    try:
+    with _draft(folder) as draft:
+        draft.mkdir()
         for document in documents:
             name = _encoded(document.id, _UNSAFE_NAME)
             if not name or len(name.encode()) > _MAX_NAME_BYTES or (draft / f"{name}.txt").exists():
@@ -187,9 +194,6 @@ def _write_brat(documents: Iterable[Document], folder: Path) -> None:
             if document.spans is not None:
                 lines = "".join(_brat_lines(document.text, document.spans))
                 (draft / f"{name}.ann").write_text(lines, encoding="utf-8", newline="")
-        os.replace(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _brat_lines(text: str, spans: Iterable[Span]) -> Iterator[str]:
