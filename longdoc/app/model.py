@@ -1,45 +1,17 @@
 """Settings of the model, and the encoder they stand for."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, get_args
 
 from longdoc.errors import ConfigError, check_choice, check_integer, check_share
 from longdoc.models.classification import WindowPool
 from longdoc.models.encoder import AttentionConfig, Encoder, input_limit, load_encoder, set_attention
-from longdoc.models.scratch import ScratchPositions, scratch_encoder, train_tokenizer
+from longdoc.models.scratch import scratch_encoder, train_tokenizer
 from longdoc.models.tagging import Subword
 from longdoc.text.tags import Scheme
 from longdoc.text.tokens import WordTokenizer
 from longdoc.text.windows import Windower
-
-
-@dataclass(frozen=True)
-class ScratchSettings:
-    """An encoder trained from scratch.
-
-    Args:
-        vocab_size: Entries of its tokenizer, which is trained on the training split.
-        width: Of its vectors.
-        num_layers: Transformer layers.
-        num_heads: Attention heads a layer.
-        dropout: Probability in [0, 1).
-        positions: ``rope``, ``learned``, ``sinusoidal``, ``alibi`` (a distance bias in its attention) or ``none``.
-        scale_scores: Whether attention scores are divided by the square root of the head's width.
-    """
-
-    vocab_size: int = 8000
-    width: int = 192
-    num_layers: int = 4
-    num_heads: int = 6
-    dropout: float = 0.1
-    positions: ScratchPositions = "rope"
-    scale_scores: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("vocab_size", "width", "num_layers", "num_heads"):
-            check_integer(f"model.scratch.{name}", getattr(self, name), 1)
-        check_share("model.scratch.dropout", self.dropout)
 
 
 @dataclass(frozen=True)
@@ -59,7 +31,7 @@ class ModelSettings:
         freeze_layers: How many layers of the encoder do not learn, counted from the lowest.
         freeze_embeddings: Whether its embeddings do not learn.
         freeze_patterns: Shell patterns of the names of more parameters that do not learn.
-        scratch: Used while ``name`` is None.
+        scratch: Arguments of ``scratch_encoder``, and ``vocab_size`` of its tokenizer; used while ``name`` is None.
     """
 
     name: str | None = None
@@ -74,7 +46,7 @@ class ModelSettings:
     freeze_layers: int = 0
     freeze_embeddings: bool = False
     freeze_patterns: Sequence[str] = ()
-    scratch: ScratchSettings | None = None
+    scratch: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         check_choice("model.subword", self.subword, get_args(Subword))
@@ -112,9 +84,16 @@ class ModelSettings:
         elif self.name is not None:
             encoder, tokenizer = load_encoder(self.name, self.attention_dropout, self.trust_remote_code)
         elif self.scratch is not None:
-            tokenizer = train_tokenizer(training_texts, self.scratch.vocab_size)
-            encoder = self._from_scratch(self.scratch, tokenizer, windower)
-            attention = replace(attention, alibi=attention.alibi or self.scratch.positions == "alibi")
+            chosen = dict(self.scratch)
+            tokenizer = train_tokenizer(training_texts, chosen.pop("vocab_size", 8000))
+            max_tokens = windower.size_tokens if chosen.get("positions") == "learned" else None
+            try:
+                encoder = scratch_encoder(
+                    tokenizer, **chosen, attention_dropout=self.attention_dropout or 0.0, max_tokens=max_tokens
+                )
+            except TypeError as error:
+                raise ConfigError(f"model.scratch: {error}; it was given {', '.join(chosen)}") from error
+            attention = replace(attention, alibi=attention.alibi or chosen.get("positions") == "alibi")
         else:
             raise ConfigError("model.name: expected a hub name or a folder, got null; or choose model=scratch")
         set_attention(encoder, attention, windower.size_tokens)
@@ -126,19 +105,6 @@ class ModelSettings:
             enable = model.activation_checkpointing_enable if newer else model.gradient_checkpointing_enable
             enable({"use_reentrant": False})
         return encoder, tokenizer
-
-    def _from_scratch(self, scratch: ScratchSettings, tokenizer: WordTokenizer, windower: Windower) -> Encoder:
-        return scratch_encoder(
-            tokenizer,
-            width=scratch.width,
-            num_layers=scratch.num_layers,
-            num_heads=scratch.num_heads,
-            dropout=scratch.dropout,
-            attention_dropout=self.attention_dropout or 0.0,
-            positions=scratch.positions,
-            max_tokens=windower.size_tokens if scratch.positions == "learned" else None,
-            scale_scores=scratch.scale_scores,
-        )
 
 
 def check_windows(windower: Windower, encoder: Encoder, tokenizer: WordTokenizer) -> None:

@@ -1,7 +1,7 @@
 """What a configuration may build: ``_target_`` runs code, so only names of known packages are let through."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from hydra.utils import get_object
@@ -12,16 +12,15 @@ ALLOWED_PREFIXES = ("longdoc.", "lightning.", "torch.optim.", "torchmetrics.", "
 ENVIRONMENT_VARIABLE = "LONGDOC_ALLOWED_TARGETS"
 
 
-def check_targets(config: Any, more_prefixes: Sequence[str] = ()) -> None:
+def check_targets(config: Any) -> None:
     """Refuse a resolved configuration that names anything but what longdoc may build.
 
     Args:
-        config: Plain containers, interpolations resolved.
-        more_prefixes: Further prefixes, each with its final dot. The environment variable ``LONGDOC_ALLOWED_TARGETS``
-            adds some too, separated by commas; the configuration itself cannot.
+        config: Plain containers, interpolations resolved. The environment variable ``LONGDOC_ALLOWED_TARGETS`` adds
+            prefixes, each with its final dot, separated by commas; the configuration itself cannot.
     """
     from_environment = tuple(p.strip() for p in os.environ.get(ENVIRONMENT_VARIABLE, "").split(",") if p.strip())
-    allowed = (*ALLOWED_PREFIXES, *more_prefixes, *from_environment)
+    allowed = (*ALLOWED_PREFIXES, *from_environment)
     for key, target in _targets(config, ""):
         if not (isinstance(target, str) and target.startswith(allowed)):
             raise ConfigError(

@@ -87,11 +87,6 @@ class WindowRef:
     document: EncodedDocument
     window: int
 
-    def num_tokens(self, num_special: int) -> int:
-        """Tokens it takes in a batch."""
-        cut = self.document.windows
-        return int(cut.end[self.window] - cut.start[self.window]) + num_special
-
 
 def collate(refs: Sequence[WindowRef], tokenizer: WordTokenizer, count_overlap: bool = True) -> Batch:
     """Put windows into one stream; neighbouring windows of one document belong together.

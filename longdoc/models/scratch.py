@@ -19,7 +19,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from longdoc.attention.positions import rope, rope_angles, sinusoidal
-from longdoc.errors import ConfigError, check_choice
+from longdoc.errors import ConfigError, check_choice, check_integer, check_share
 from longdoc.models.encoder import Encoder
 from longdoc.text.tokens import WordTokenizer
 
@@ -172,6 +172,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int = 8000) -> WordTokeniz
         texts: The training split.
         vocab_size: Entries, special tokens included.
     """
+    check_integer("model.scratch.vocab_size", vocab_size, 1)
     tokenizer = Tokenizer(models.BPE(unk_token=_SPECIAL_TOKENS[_UNK_ID]))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -215,6 +216,9 @@ def scratch_encoder(
         max_tokens: Longest segment, needed for ``learned``.
         scale_scores: Whether scores are divided by the square root of the head's width.
     """
+    for name, value in (("width", width), ("num_layers", num_layers), ("num_heads", num_heads)):
+        check_integer(f"model.scratch.{name}", value, 1)
+    check_share("model.scratch.dropout", dropout)
     config = ScratchConfig(
         vocab_size=tokenizer.vocab_size,
         hidden_size=width,

@@ -10,6 +10,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_info
 from torch import nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
+from transformers import get_scheduler
 
 from longdoc.errors import ConfigError, check_choice
 from longdoc.training.layers import depth_parts
@@ -29,7 +30,11 @@ class OptimizerConfig:
         layer_decay: Each layer of the encoder has this share of the rate of the one above it, in (0, 1].
         warmup_steps: Optimiser steps in which the rate grows from 0; None takes ``warmup_ratio``.
         warmup_ratio: The same as a share of all steps, in [0, 1].
-        schedule: What follows the warm-up; see ``lr_factor``.
+        schedule: What follows the warm-up: ``linear`` or ``cosine`` down to 0 at the end of the run, ``inverse_sqrt``
+            of the step, or ``constant``.
+
+    **Source:** of ``inverse_sqrt``: Vaswani et al. (2017), equation 3, scaled so that its peak, at the end of the
+    warm-up, is 1.
     """
 
     lr: float = 5e-5
@@ -75,7 +80,10 @@ class OptimizerConfig:
         num_warmup = self.warmup_steps or (round(ratio * num_steps) if ratio else 0)
         if num_warmup > num_steps:
             log.warning("optim.warmup_steps=%d: the run ends after %d steps, in the warm-up", num_warmup, num_steps)
-        return optimizer, LambdaLR(optimizer, lambda step: lr_factor(self.schedule, step, num_warmup, num_steps))
+        name = "constant_with_warmup" if self.schedule == "constant" else self.schedule
+        scale = {"timescale": max(1, num_warmup)} if self.schedule == "inverse_sqrt" else None
+        num_training = None if math.isinf(num_steps) else int(num_steps)
+        return optimizer, get_scheduler(name, optimizer, num_warmup, num_training, scale)
 
 
 def layerwise_groups(
@@ -127,26 +135,3 @@ def rates_table(groups: Sequence[dict[str, Any]]) -> str:
         number = sum(p.numel() for p in group["params"])
         lines.append(f"{group['name']:<{width}}  {number:>11,}  {group['lr']:>13.3g}  {group['weight_decay']:>12.3g}")
     return "\n".join(lines)
-
-
-def lr_factor(schedule: Schedule, step: int, num_warmup: int, num_steps: float) -> float:
-    """Share of the highest learning rate at a step, in [0, 1].
-
-    **Source:** of ``inverse_sqrt``: Vaswani et al. (2017), equation 3, scaled so that its peak, at the end of the
-    warm-up, is 1.
-
-    Args:
-        schedule: After the warm-up: ``linear`` or ``cosine`` down to 0 at ``num_steps``, ``inverse_sqrt`` of the step,
-            or ``constant``.
-        step: Counted from 0.
-        num_warmup: Steps in which the rate grows from 0.
-        num_steps: Of the whole run.
-    """
-    if step < num_warmup:
-        return step / num_warmup
-    if schedule == "constant":
-        return 1.0
-    if schedule == "inverse_sqrt":
-        return math.sqrt(max(1, num_warmup) / max(1, step))
-    left = min(1.0, max(0.0, (num_steps - step) / max(1, num_steps - num_warmup)))
-    return left if schedule == "linear" else 0.5 * (1 - math.cos(math.pi * left))

@@ -13,6 +13,7 @@ from longdoc.app.hydra_app import PLUGINS, installed
 from longdoc.app.recipes import config_folder, recipe_files
 from longdoc.app.targets import check_targets
 from longdoc.errors import ConfigError, MissingExtra
+from longdoc.models.scratch import scratch_encoder, train_tokenizer
 from tests.app.conftest import SMALL
 
 CONF = config_folder("conf")
@@ -88,7 +89,10 @@ def test_yaml_shows_the_arguments_and_defaults_of_our_constructors(choice: str, 
             value = node[argument]
             if (built.__name__, argument) in DECIDED_ELSEWHERE or parameter.default is inspect.Parameter.empty:
                 continue
-            if isinstance(value, dict):
+            if argument == "scratch":
+                both = inspect.signature(scratch_encoder).parameters | inspect.signature(train_tokenizer).parameters
+                assert value == {name: both[name].default for name in value}
+            elif isinstance(value, dict):
                 assert all(inner is None for inner in value.values()) or "_target_" in value
             else:
                 default = list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default

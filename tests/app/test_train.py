@@ -14,10 +14,13 @@ from transformers import BertConfig, BertModel
 
 import longdoc
 from longdoc.app.build import build, complete, labels_of, make
+from longdoc.app.model import ModelSettings
 from longdoc.app.quiet import quieten
 from longdoc.app.train import fit_and_test, train
 from longdoc.errors import ConfigError, DataError
+from longdoc.models.encoder import AttentionConfig
 from longdoc.text.documents import Document
+from longdoc.text.windows import Windower
 from longdoc.training.profiling import StepProfiler
 from longdoc.training.store import store_documents
 from tests.app.conftest import SMALL
@@ -146,8 +149,10 @@ def test_a_run_that_would_keep_nothing_is_refused(
         ("model.attention_dropout=-1", "model.attention_dropout=-1: expected a number from 0 to below 1"),
         ("model.max_tokens_per_forward=0", "model.max_tokens_per_forward=0: expected an integer from 1"),
         ("model.scratch.num_heads=0", "model.scratch.num_heads=0: expected an integer from 1"),
+        ("+model.scratch.depth=2", "model.scratch: .*unexpected keyword argument 'depth'.*; it was given width, "),
         ("model.scratch.num_layers=1.5", "model.scratch.num_layers=1.5: expected an integer from 1"),
         ("model.scratch.dropout=a", "model.scratch.dropout='a': expected a number from 0 to below 1"),
+        ("model.scratch.vocab_size=0", "model.scratch.vocab_size=0: expected an integer from 1"),
         ("attention.packed=foo", "attention.packed='foo': expected one of auto, never"),
         ("attention.global_tokens=3", "attention.global_tokens=3: expected a list of positions from 0"),
         ("attention.global_tokens=[a]", r"attention.global_tokens=\['a'\]: expected a list of positions from 0"),
@@ -169,7 +174,9 @@ def test_values_of_a_wrong_type_are_named(composed: Callable[..., dict], setting
 
     def start() -> None:
         complete(config)
-        make(config[setting.lstrip("+").partition(".")[0]])
+        made = make(config[setting.lstrip("+").partition(".")[0]])
+        if isinstance(made, ModelSettings):
+            made.encoder(["text"], AttentionConfig(), Windower())
 
     with pytest.raises(ConfigError, match=message):
         start()

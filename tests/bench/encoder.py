@@ -82,7 +82,7 @@ def training_table(
     encoded = [part for document in documents[:15] for part in cut(document, preprocessor)]
     refs = [WindowRef(one, w) for one in encoded for w in range(len(one.windows))]
     order = np.random.default_rng(0).permutation(len(refs))
-    lengths = np.array([refs[i].num_tokens(tokenizer.num_special) for i in range(len(refs))])
+    lengths = np.concatenate([one.windows.end - one.windows.start for one in encoded]) + tokenizer.num_special
     batches = fill_batches(order.tolist(), lengths, BUDGET_TOKENS)[:num_batches]
     chosen = np.concatenate(batches)
     by_length = fill_batches(chosen[np.argsort(lengths[chosen], kind="stable")].tolist(), lengths, BUDGET_TOKENS)

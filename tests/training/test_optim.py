@@ -9,7 +9,7 @@ from torch import nn
 
 from longdoc.errors import ConfigError
 from longdoc.training.layers import depth_parts
-from longdoc.training.optim import OptimizerConfig, layerwise_groups, lr_factor
+from longdoc.training.optim import OptimizerConfig, layerwise_groups
 from tests.models.tiny import tiny_encoder
 from tests.training import little
 from tests.training.test_layers import FAMILIES, Tagger, encoder_of
@@ -111,7 +111,9 @@ def test_the_rates_are_shown_where_they_differ(caplog):
 
 
 def factors(schedule: str, num_warmup: int, num_steps: int = 10) -> list[float]:
-    return [lr_factor(schedule, step, num_warmup, num_steps) for step in range(num_steps + 1)]
+    config = OptimizerConfig(schedule=schedule, warmup_steps=num_warmup)
+    factor = config.build(model(), num_steps)[1].lr_lambdas[0]
+    return [factor(step) for step in range(num_steps + 1)]
 
 
 @pytest.mark.parametrize(
@@ -141,17 +143,16 @@ def test_golden_schedule_in_the_optimiser(schedule, expected, warmup):
 def test_inverse_sqrt_is_the_published_formula_up_to_a_factor():
     width, warmup = 512, 4000
     published = [width**-0.5 * min(step**-0.5, step * warmup**-1.5) for step in range(1, 20_000, 371)]
-    ours = [lr_factor("inverse_sqrt", step, warmup, 20_000) for step in range(1, 20_000, 371)]
+    ours = factors("inverse_sqrt", warmup, 20_000)[1:20_000:371]
     peak = width**-0.5 * warmup**-0.5
     assert ours == pytest.approx([rate / peak for rate in published])
 
 
-def test_without_warm_up_and_past_the_end():
-    assert lr_factor("linear", 0, 0, 10) == lr_factor("inverse_sqrt", 0, 0, 10) == 1.0
-    assert lr_factor("inverse_sqrt", 4, 0, 10) == 0.5
-    assert lr_factor("linear", 20, 0, 10) == lr_factor("cosine", 20, 0, 10) == 0.0
-    assert lr_factor("linear", 5, 10, 10) == 0.5
-    assert lr_factor("linear", 10, 10, 10) == 0.0
+def test_without_warm_up_and_with_nothing_else():
+    assert factors("linear", 0)[0] == factors("cosine", 0)[0] == factors("inverse_sqrt", 0)[0] == 1.0
+    assert factors("inverse_sqrt", 0)[3] == 0.5
+    assert factors("linear", 10)[5] == 0.5
+    assert factors("linear", 10)[10] == 0.0
 
 
 def test_a_warm_up_longer_than_the_run_is_said(caplog):
