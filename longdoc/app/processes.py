@@ -103,6 +103,8 @@ def check_settings(run: Path, config: Mapping[str, Any]) -> None:
 
 
 def _fixed(config: Mapping[str, Any], inside: str = "") -> Iterator[tuple[str, Any]]:
+    if not inside:
+        yield "teacher", config["teacher"] and "one"  # what it says is compared, not where it lies
     for key, value in config.items():
         if isinstance(value, Mapping) and (inside or key in _FIXED):
             yield from _fixed(value, f"{inside}{key}.")
@@ -110,7 +112,9 @@ def _fixed(config: Mapping[str, Any], inside: str = "") -> Iterator[tuple[str, A
             yield inside + key, value
 
 
-def checkpoint_to_go_on(run: Path, trainer: L.Trainer, datamodule: DocumentDataModule) -> Path:
+def checkpoint_to_go_on(
+    run: Path, trainer: L.Trainer, module: L.LightningModule, datamodule: DocumentDataModule
+) -> Path:
     """Find the newest checkpoint of a run that is whole, and see that it fits what is trained now."""
     for path in last_checkpoints(run):
         try:
@@ -120,6 +124,7 @@ def checkpoint_to_go_on(run: Path, trainer: L.Trainer, datamodule: DocumentDataM
             continue
         then = content[type(datamodule).__qualname__]["fingerprint"]
         datamodule.check_unchanged(then, trainer.world_size, trainer.accumulate_grad_batches)
+        module.on_load_checkpoint(content)  # another teacher is refused
         if is_first():
             for table in run.glob("*/metrics.csv"):  # else the logger deletes it
                 table.rename(table.with_name(f"metrics-to-step-{content['global_step']}.csv"))

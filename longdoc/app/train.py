@@ -108,8 +108,9 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
     )
     _check_validates(trainer)
     parts.datamodule.prepare_data()  # before Lightning starts processes that would wait for it
-    go_on = config["resume"] and checkpoint_to_go_on(Path(config["output_dir"]), trainer, parts.datamodule)
-    if go_on:
+    go_on = None
+    if config["resume"] is not None:
+        go_on = checkpoint_to_go_on(Path(config["output_dir"]), trainer, parts.fitted, parts.datamodule)
         _note_settings(config)
     for logger in trainer.loggers:
         logger.log_hyperparams(config)

@@ -76,6 +76,7 @@ def test_a_run_that_was_ended_goes_on_to_the_same_scores(
         ("windows.overlap_tokens=4", "windows.overlap_tokens: 8, now 4"),
         ("optim.lr=1e-5", "optim.lr: 0.01, now 1e-05"),
         ("loss.focal_gamma=2.0", "loss.focal_gamma: 0.0, now 2.0"),
+        ("teacher=somewhere", "teacher: None, now one"),
         ("task=multi_label", "task: ner, now multi_label"),
         ("data.max_tokens_per_batch=64", "data.max_tokens_per_batch: 128, now 64"),
         ("trainer.accumulate_grad_batches=2", "trainer.accumulate_grad_batches: 1, now 2"),
