@@ -49,6 +49,8 @@ class LastCheckpoint(Checkpoint):
             raise ConfigError(
                 f"LastCheckpoint(every_n_train_steps={every_n_train_steps}, keep={keep}): expected numbers from 1"
             )
+        if "://" in str(dirpath):
+            raise ConfigError(f"LastCheckpoint(dirpath={str(dirpath)!r}): expected a folder of this machine")
         self.dirpath = Path(dirpath)
         self.every_n_train_steps = every_n_train_steps
         self.keep = keep

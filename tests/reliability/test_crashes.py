@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from longdoc.callbacks.last import last_checkpoints
+from longdoc.callbacks.last import LastCheckpoint, last_checkpoints
 from longdoc.errors import ConfigError
 from longdoc.training.checkpoint import load
 from longdoc.training.checkpoint_io import SafeCheckpointIO, digest_path, read_checkpoint, write_checkpoint
@@ -141,6 +141,8 @@ def test_places_that_cannot_be_written_are_named(tmp_path: Path) -> None:
         write_checkpoint({}, tmp_path / "file" / "a.ckpt")
     with pytest.raises(ConfigError, match=r"'s3://bucket/a\.ckpt': expected a folder of this machine"):
         SafeCheckpointIO().save_checkpoint({}, "s3://bucket/a.ckpt")
+    with pytest.raises(ConfigError, match=r"dirpath='s3://bucket'\): expected a folder of this machine"):
+        LastCheckpoint("s3://bucket")
 
 
 def test_weights_that_are_not_finite_are_never_written(tmp_path: Path) -> None:
