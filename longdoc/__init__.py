@@ -18,7 +18,7 @@ _HOME = {
     "Selection": "longdoc.text.selection",
     "TagScheme": "longdoc.text.tags",
     "Windower": "longdoc.text.windows",
-    "AttentionConfig": "longdoc.models.encoder",
+    "AttentionConfig": "longdoc.models.hf_attention",
     "load_encoder": "longdoc.models.encoder",
     "set_attention": "longdoc.models.encoder",
     "use_longdoc_attention": "longdoc.models.hf_attention",

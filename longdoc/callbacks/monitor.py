@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from longdoc.attention.pattern import Pattern
 from longdoc.errors import check_integer
 from longdoc.models.hf_layers import find_encoder
-from longdoc.models.hf_probes import run_segments, watch_attention, watch_inputs
+from longdoc.models.hf_probes import run_segments, watch_inputs, watch_projections
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class ProbeMonitor(Monitor):
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._model = find_encoder(pl_module, self.encoder)
-        with watch_attention(self._model, self.see):
+        with watch_projections(self._model, self._see):
             pass  # one whose attention cannot be seen is refused now
         if not self.probe:
             self._hooks.append(watch_inputs(self._model, self._take))
@@ -130,10 +130,13 @@ class ProbeMonitor(Monitor):
         assert self._model is not None
         with self.clock():
             self.seen = {}
-            with trainer.precision_plugin.forward_context(), watch_attention(self._model, self.see):
+            with trainer.precision_plugin.forward_context(), watch_projections(self._model, self._see):
                 self.run(self._model)
             if trainer.is_global_zero:
                 self.report(trainer)
+
+    def _see(self, layer: int, q: Tensor, k: Tensor, _: Tensor, pattern: Pattern, scale: float | None) -> None:
+        self.see(layer, q, k, pattern, scale)
 
     def run(self, model: PreTrainedModel) -> None:
         run_segments(model, self.probe)

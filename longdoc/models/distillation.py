@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from longdoc.attention.pattern import Pattern, in_window
 from longdoc.errors import ConfigError, check_choice, check_integer
-from longdoc.models.encoder import Encoder
+from longdoc.models.encoder import Encoder, freeze_unread_
 from longdoc.models.hf_layers import encoder_layers
 from longdoc.models.hf_probes import encoder_input, watch_projections
 from longdoc.text.classes import ClassTask
@@ -152,6 +152,7 @@ def take_layers_(encoder: Encoder, layers: Sequence[int]) -> None:
             f"distill.student_layers: the first layer of {config.model_type} is not like the others, and a model that "
             f"begins with layer {layers[0]} cannot be built again; set distill.mapping=first"
         )
+    freeze_unread_(encoder)
 
 
 def separate_layers(encoder: Encoder) -> tuple[nn.Module, nn.ModuleList]:
@@ -343,10 +344,10 @@ def _pairs(student: Sequence[LayerPass], teacher: Sequence[LayerPass]) -> Iterat
 
 
 def _check_patterns(student: Pattern, teacher: Pattern) -> None:
-    sides = [(p.left, p.right, p.global_positions, p.control, p.lengths) for p in (student, teacher)]
+    sides: list[tuple] = [(p.left, p.right, p.global_positions, p.control, p.lengths) for p in (student, teacher)]
     longest = max(student.lengths, default=1)
     if student.covers(longest) and teacher.covers(longest):
-        sides = [(None, None, *side[2:]) for side in sides]
+        sides = [side[3:] for side in sides]  # then global tokens change nothing, either
     if sides[0] != sides[1] or student.control is not None:
         raise ConfigError(
             f"distill.attention and distill.relations: expected that student and teacher see the same tokens, got "

@@ -5,19 +5,17 @@ Shapes: T tokens of the batch, W windows, L tokens of the longest window, D widt
 
 import json
 import logging
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import fields
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from longdoc.attention.engine import Backend
-from longdoc.attention.pattern import Control
-from longdoc.errors import ConfigError, check_choice
+from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch
 from longdoc.models.hf_attention import (
+    AttentionConfig,
     packed_inputs,
     packed_pattern,
     require_replaceable,
@@ -25,12 +23,11 @@ from longdoc.models.hf_attention import (
     settings_of,
     use_longdoc_attention,
 )
-from longdoc.models.hf_positions import Positions, learned_positions, num_positions, num_special_rows
+from longdoc.models.hf_positions import learned_positions, num_positions, num_special_rows
 from longdoc.text.tokens import WordTokenizer
 
 log = logging.getLogger(__name__)
 
-_NO_LIMIT = 10**9
 _ATTENTION_DROPOUT_NAMES = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
 
 
@@ -72,43 +69,6 @@ class Encoder(nn.Module):
         return hidden[real]
 
 
-@dataclass(frozen=True)
-class AttentionConfig:
-    """Who sees whom inside a window, and how tokens know their place.
-
-    Args:
-        left: Neighbours seen before a token, itself not counted; None for all.
-        right: Neighbours seen after a token, itself not counted; None for all.
-        global_tokens: Positions in the window whose tokens see and are seen by all of it.
-        alibi: Whether distances count against a key.
-        positions: ``auto`` repeats a learned table that is too short; see ``set_positions_``.
-        control: ``identity`` or ``uniform`` in place of attention; None for attention.
-        backend: What computes it; ``auto`` chooses.
-        packed: ``auto`` packs windows into one stream where the encoder allows it, ``never`` pads them.
-    """
-
-    left: int | None = None
-    right: int | None = None
-    global_tokens: Sequence[int] = ()
-    alibi: bool = False
-    positions: Positions = "auto"
-    control: Control | None = None
-    backend: Backend = "auto"
-    packed: Literal["auto", "never"] = "auto"
-
-    def __post_init__(self) -> None:
-        check_choice("attention.packed", self.packed, ("auto", "never"))
-        chosen = self.global_tokens
-        if not isinstance(chosen, (list, tuple)) or any(type(p) is not int or p < 0 for p in chosen):
-            raise ConfigError(f"attention.global_tokens={chosen!r}: expected a list of positions from 0, such as [0]")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the encoder's own attention computes the same."""
-        chosen = (self.left, self.right, self.control)
-        return chosen == (None, None, None) and not self.alibi and self.positions in ("auto", "native")
-
-
 def set_attention(encoder: Encoder, attention: AttentionConfig, max_tokens: int | None) -> None:
     """Put longdoc's attention under an encoder and pack its windows where it keeps them apart.
 
@@ -126,25 +86,26 @@ def set_attention(encoder: Encoder, attention: AttentionConfig, max_tokens: int 
             f"attention.global_tokens: {beyond} stand in no window; expected positions below "
             f"windows.size_tokens={max_tokens}"
         )
-    if attention.is_plain:
-        if attention.packed == "never" and not hasattr(encoder.model.config, "longdoc"):
-            return
-        try:
-            require_replaceable(encoder.model)
-        except ConfigError as error:
-            log.info("windows are padded, not packed: %s", error)
-            return
-    use_longdoc_attention(
-        encoder.model,
-        attention.left,
-        attention.right,
-        global_tokens=attention.global_tokens,
-        alibi=attention.alibi,
-        positions=attention.positions,
-        max_tokens=max_tokens,
-        control=attention.control,
-        backend=attention.backend,
-    )
+    config: Any = encoder.model.config
+    if attention.is_plain and attention.packed == "never" and settings_of(config) is None:
+        return
+    try:
+        require_replaceable(encoder.model)
+    except ConfigError as error:
+        if not attention.is_plain:
+            values = [(field, getattr(attention, field.name)) for field in fields(attention)]
+            asked = ", ".join(f"attention.{field.name}={value}" for field, value in values if value != field.default)
+            raise ConfigError(f"{asked}: {error}") from error
+        log.info("windows are padded, not packed: %s", error)
+        return
+    bounded = "sliding_attention" in (getattr(config, "layer_types", None) or ())  # by layers with windows of their own
+    bounded = bounded or attention.left is not None or attention.right is not None
+    if attention.global_tokens and not bounded and not attention.alibi and attention.positions != "alibi":
+        raise ConfigError(
+            f"attention.global_tokens={list(attention.global_tokens)} would change nothing: every token sees its whole "
+            "window; set attention.left and attention.right, or global_tokens=[]"
+        )
+    use_longdoc_attention(encoder.model, attention, max_tokens)
     encoder.packed = attention.packed == "auto" and self_check(encoder.model)
 
 
@@ -192,8 +153,57 @@ def load_encoder(
             f"model.name={name!r}: the tokenizer has {tokenizer.vocab_size} entries, the embedding table "
             f"{model.get_input_embeddings().num_embeddings}; they do not belong together"
         )
+    encoder = Encoder(without_pooler(model), tokenizer.pad_id)
+    require_rebuildable(encoder, name)
+    freeze_unread_(encoder)
     # Hugging Face hands it over in evaluation mode, in which it would be trained without dropout.
-    return Encoder(without_pooler(model).train(), tokenizer.pad_id), tokenizer
+    return encoder.train(), tokenizer
+
+
+def require_rebuildable(encoder: Encoder, name: str) -> None:
+    """Refuse an encoder that could be trained, but not be loaded from its checkpoint, where no code of its own runs."""
+    state = encoder_state(encoder)
+    state["config"].pop("longdoc", None)
+    with torch.device("meta"):
+        again = build_encoder(state).state_dict()
+    ours = encoder.state_dict()
+    if {n: value.shape for n, value in ours.items()} != {n: value.shape for n, value in again.items()}:
+        raise ConfigError(
+            f"model.name={name!r}: {type(encoder.model).__name__} is not the model that transformers builds for type "
+            f"{encoder.model.config.model_type!r}, so its checkpoint could not be loaded; set "
+            "model.trust_remote_code=false, or choose another encoder"
+        )
+
+
+@torch.enable_grad()
+def freeze_unread_(encoder: Encoder) -> None:
+    """Freeze the parameters that the output does not depend on: without a gradient, they would stop DDP.
+
+    The pooler is gone already; such are Longformer's weights of global attention, and LUKE's of entities. Experts stay,
+    as the text decides which of them are asked.
+    """
+    model = encoder.model
+    modes = [part for part in model.modules() if part.training]
+    table: Any = model.get_input_embeddings()
+    ids = torch.full((2, 9), table.num_embeddings // 2, device=table.weight.device)
+    hidden = model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+    for part in modes:
+        part.training = True
+    read, nodes = set(), {hidden.grad_fn}
+    seen = set(nodes)
+    while nodes:
+        node = nodes.pop()
+        read.add(id(getattr(node, "variable", None)))
+        more = {earlier for earlier, _ in node.next_functions if earlier is not None} - seen
+        nodes |= more
+        seen |= more
+    unread = {n: p for n, p in model.named_parameters() if id(p) not in read and p.requires_grad and "expert" not in n}
+    for parameter in unread.values():
+        parameter.requires_grad_(False)
+    if unread:
+        log.info(
+            "%s: %s parameters that nothing reads are frozen: %s", type(model).__name__, len(unread), ", ".join(unread)
+        )
 
 
 def encoder_state(encoder: Encoder) -> dict[str, Any]:
@@ -205,10 +215,19 @@ def encoder_state(encoder: Encoder) -> dict[str, Any]:
 def build_encoder(state: dict[str, Any]) -> Encoder:
     """Build an encoder with random weights from what ``encoder_state`` kept."""
     kept = dict(state["config"])
-    config = AutoConfig.for_model(kept.pop("model_type"), **kept)
-    model = without_pooler(AutoModel.from_config(config))
-    if hasattr(config, "longdoc"):
-        use_longdoc_attention(model, **asdict(settings_of(config)))
+    kind = kept.pop("model_type")
+    try:
+        config = AutoConfig.for_model(kind, **kept)
+        model = without_pooler(AutoModel.from_config(config))
+    except ValueError as error:
+        raise ConfigError(
+            f"an encoder of type {kind!r} cannot be built again: this version of transformers does not know it, and "
+            "code that comes with weights is not kept; choose an encoder that transformers knows, or the version of "
+            f"transformers that trained it ({error})"
+        ) from error
+    settings = settings_of(config)
+    if settings is not None:
+        use_longdoc_attention(model, settings, config.longdoc["max_tokens"])
     return Encoder(model, state["pad_id"], state["packed"])
 
 
@@ -230,25 +249,20 @@ def set_attention_dropout(config: Any, attention_dropout: float) -> None:
         setattr(config, name, attention_dropout)
 
 
-def input_limit(model: PreTrainedModel, tokenizer_limit: int | None = None) -> tuple[int | None, str]:
+def input_limit(model: PreTrainedModel) -> tuple[int | None, str]:
     """Find the longest input of an encoder, in tokens with the special ones, and where that limit comes from.
 
     A learned position table bounds it; RoBERTa's family begins to count after the padding id, so that of 514 rows 512
-    serve. A tokenizer's own limit counts if it is a real one (some hold 1e30).
+    serve. What a tokenizer says is no bound: it is often wrong, and less than the encoder takes.
 
     Returns:
         The limit, None if there is none, and its source in words.
     """
-    limits: list[tuple[int, str]] = []
     table, served = learned_positions(model), num_positions(model)
-    if table is not None and served is not None:
-        reserved = num_special_rows(model)
-        limits.append((served, f"the position table ({table.num_embeddings} rows, {reserved} reserved)"))
-    elif getattr(model.config, "max_position_embeddings", None):
-        limits.append((int(model.config.max_position_embeddings), "max_position_embeddings"))
-    if tokenizer_limit is not None and tokenizer_limit < _NO_LIMIT:
-        limits.append((tokenizer_limit, "the tokenizer's model_max_length"))
-    return min(limits) if limits else (None, "no limit")
+    if table is not None:
+        return served, f"the position table ({table.num_embeddings} rows, {num_special_rows(model)} reserved)"
+    limit = getattr(model.config, "max_position_embeddings", None)
+    return (limit, "max_position_embeddings") if limit else (None, "no limit")
 
 
 def _from_hub(factory: Any, name: str, **arguments: Any) -> Any:

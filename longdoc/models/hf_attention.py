@@ -9,8 +9,8 @@ Shapes: B rows, L slots of a row, T tokens of a packed stream, H heads, D width 
 import inspect
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +20,9 @@ from transformers.masking_utils import AttentionMaskInterface
 from longdoc.attention import Pattern, alibi_slopes, attend
 from longdoc.attention.engine import BACKENDS, Backend
 from longdoc.attention.pattern import Control
-from longdoc.errors import ConfigError
+from longdoc.errors import ConfigError, check_choice, check_integer
 from longdoc.models.hf_positions import Positions, num_positions, position_ids, set_positions_
+from longdoc.models.hf_probes import encoder_input
 
 log = logging.getLogger(__name__)
 
@@ -32,43 +33,59 @@ _ADVICE = "use strategy=chunk, which leaves the attention of the encoder as it i
 
 
 @dataclass(frozen=True)
-class AttentionSettings:
-    """What is kept in ``config.longdoc``, as plain values.
+class AttentionConfig:
+    """Who sees whom inside a segment, and how tokens know their place.
 
     Args:
         left: Neighbours seen before a token, itself not counted; None for all.
         right: Neighbours seen after a token, itself not counted; None for all.
-        global_tokens: Positions of the global tokens within each segment.
-        global_token_ids: Vocabulary ids whose tokens are global, wherever they stand.
-        alibi: Whether distances count against a key.
-        control: See `Pattern`.
-        backend: See `choose_backend`.
-        positions: How the position table was changed; see `set_positions_`.
-        max_tokens: Longest segment that had to fit then.
+        global_tokens: Positions in the segment whose tokens see and are seen by all of it.
+        global_token_ids: Vocabulary ids whose tokens are global wherever they stand, such as a separator.
+        alibi: Whether distances count against a key. An encoder that never saw this must be trained further.
+        positions: ``auto`` repeats a learned table that is too short, ``alibi`` turns distances on as well; see
+            ``set_positions_``.
+        control: ``uniform`` in place of attention; None for attention. See ``Pattern``.
+        backend: What computes it; see ``choose_backend``.
+        packed: ``auto`` packs windows into one stream where the encoder allows it, ``never`` pads them.
     """
 
-    left: int | None = 256
-    right: int | None = 256
-    global_tokens: tuple[int, ...] = ()
-    global_token_ids: tuple[int, ...] = ()
+    left: int | None = None
+    right: int | None = None
+    global_tokens: Sequence[int] = ()
+    global_token_ids: Sequence[int] = ()
     alibi: bool = False
+    positions: Positions = "auto"
     control: Control | None = None
     backend: Backend = "auto"
-    positions: Positions = "auto"
-    max_tokens: int | None = None
+    packed: Literal["auto", "never"] = "auto"
+
+    def __post_init__(self) -> None:
+        for name, value in (("left", self.left), ("right", self.right)):
+            if value is not None:
+                check_integer(f"attention.{name}", value, 0)
+        for name, kind in (("global_tokens", "positions"), ("global_token_ids", "ids")):
+            chosen = getattr(self, name)
+            if not isinstance(chosen, (list, tuple)) or any(type(p) is not int or p < 0 for p in chosen):
+                raise ConfigError(f"attention.{name}={chosen!r}: expected a list of {kind} from 0, such as [0]")
+            object.__setattr__(self, name, tuple(chosen))
+        for name, choices in (
+            ("positions", get_args(Positions)),
+            ("control", (None, *get_args(Control))),
+            ("backend", BACKENDS),
+            ("packed", ("auto", "never")),
+        ):
+            check_choice(f"attention.{name}", getattr(self, name), choices)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it asks for nothing that the encoder's own attention does not do."""
+        return (
+            self.positions in ("auto", "native") and replace(self, positions="auto", packed="auto") == AttentionConfig()
+        )
 
 
 def use_longdoc_attention(
-    model: PreTrainedModel,
-    left: int | None = 256,
-    right: int | None = 256,
-    global_tokens: Literal["first"] | Sequence[int] | None = None,
-    global_token_ids: Sequence[int] = (),
-    alibi: bool = False,
-    positions: Positions = "auto",
-    max_tokens: int | None = None,
-    control: Control | None = None,
-    backend: Backend = "auto",
+    model: PreTrainedModel, attention: AttentionConfig, max_tokens: int | None = None
 ) -> PreTrainedModel:
     """Put longdoc's attention under an encoder, alone or under a head; call it again to change a setting.
 
@@ -77,16 +94,8 @@ def use_longdoc_attention(
 
     Args:
         model: The encoder. It is changed in place.
-        left: Neighbours seen before a token, itself not counted; None for all.
-        right: Neighbours seen after a token, itself not counted; None for all.
-        global_tokens: Tokens that see and are seen by all of their segment: "first", positions within the segment, or
-            None.
-        global_token_ids: Vocabulary ids whose tokens are global, such as a separator.
-        alibi: Whether to add a distance bias. An encoder that never saw one must be trained further.
-        positions: See `set_positions_`. "alibi" turns the distance bias on as well.
+        attention: What to do.
         max_tokens: Longest segment that must fit the position table; None for what fits already.
-        control: None for attention; see `Pattern`.
-        backend: See `choose_backend`.
 
     Returns:
         The same model.
@@ -95,39 +104,19 @@ def use_longdoc_attention(
         ConfigError: An encoder whose attention cannot be replaced, or settings that cannot work.
     """
     require_replaceable(model)
-    if backend not in BACKENDS:
-        raise ConfigError(f"backend={backend!r}: expected one of {BACKENDS}")
-    chosen = (0,) if global_tokens == "first" else tuple(int(p) for p in global_tokens or ())
-    if any(position < 0 for position in chosen):
-        raise ConfigError(f"global_tokens={global_tokens!r}: expected 'first' or positions from 0")
-    settings = AttentionSettings(
-        left,
-        right,
-        chosen,
-        tuple(global_token_ids),
-        alibi or positions == "alibi",
-        control,
-        backend,
-        positions,
-        max_tokens,
-    )
-    Pattern.packed((1,), left, right, control=control)
-    if positions not in ("tile", "interpolate") or not _positions_were_set(model, settings):
-        set_positions_(model, positions, max_tokens)
+    attention = replace(attention, alibi=attention.alibi or attention.positions == "alibi")
+    before = getattr(model.config, "longdoc", None) or {}
+    was_set = (before.get("positions"), before.get("max_tokens")) == (attention.positions, max_tokens)
+    if attention.positions not in ("tile", "interpolate") or not was_set:
+        set_positions_(model, attention.positions, max_tokens)
     model.set_attn_implementation(NAME)
     base: Any = model.base_model
     for config in {id(part.config): part.config for part in (model, base)}.values():
-        config.longdoc = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(settings).items()}
+        plain = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(attention).items()}
+        config.longdoc = {**plain, "max_tokens": max_tokens}
     if not any(isinstance(hook, _GivePattern) for hook in base._forward_pre_hooks.values()):
         base.register_forward_pre_hook(_GivePattern(), with_kwargs=True)
     return model
-
-
-def _positions_were_set(model: PreTrainedModel, settings: AttentionSettings) -> bool:
-    if getattr(model.config, "longdoc", None) is None:
-        return False
-    before = settings_of(model.config)
-    return (before.positions, before.max_tokens) == (settings.positions, settings.max_tokens)
 
 
 def require_replaceable(model: PreTrainedModel) -> None:
@@ -146,17 +135,10 @@ def require_replaceable(model: PreTrainedModel) -> None:
         raise ConfigError(f"{name}: expected an encoder, got a model with a decoder; {_ADVICE}")
 
 
-def settings_of(config: PreTrainedConfig) -> AttentionSettings:
-    """Read the settings from a configuration.
-
-    Raises:
-        ConfigError: There are none.
-    """
+def settings_of(config: PreTrainedConfig) -> AttentionConfig | None:
+    """Read the settings from a configuration; None where longdoc's attention is not used."""
     kept = getattr(config, "longdoc", None)
-    if kept is None:
-        raise ConfigError("the configuration holds no longdoc settings: call use_longdoc_attention(model, ...) first")
-    plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in kept.items()}
-    return AttentionSettings(**plain)
+    return kept and AttentionConfig(**{name: value for name, value in kept.items() if name != "max_tokens"})
 
 
 def packed_pattern(model: PreTrainedModel, lengths: Sequence[int] | Tensor, input_ids: Tensor | None = None) -> Pattern:
@@ -167,10 +149,7 @@ def packed_pattern(model: PreTrainedModel, lengths: Sequence[int] | Tensor, inpu
         lengths: Tokens of each segment.
         input_ids: Of the stream; needed where token ids are global. *Shape:* (T,) or (1, T).
     """
-    bare = Pattern.packed(lengths)
-    ids = None if input_ids is None else input_ids.reshape(1, -1)
-    marked = _global_mask(settings_of(model.config), bare.position_ids, ids)
-    return _apply(model.config, bare, None if marked is None else marked[0])
+    return _with_settings(model.config, Pattern.packed(lengths), input_ids)
 
 
 def packed_inputs(model: PreTrainedModel, input_ids: Tensor, pattern: Pattern) -> dict[str, Any]:
@@ -279,7 +258,8 @@ def attention_forward(
         raise ConfigError(f"{type(module).__name__}: a learned position bias is not supported; {_ADVICE}")
     pattern = longdoc_pattern if sliding_window is None else longdoc_pattern.narrowed(sliding_window - 1)
     config: Any = getattr(module, "config", None)
-    backend = "auto" if getattr(config, "longdoc", None) is None else settings_of(config).backend
+    settings = settings_of(config)
+    backend = "auto" if settings is None else settings.backend
     out = attend(query, key, value, pattern, scale=scaling, dropout=dropout, backend=backend)
     return out.transpose(1, 2), None
 
@@ -293,15 +273,10 @@ class _GivePattern:
     """Builds the pattern of a padded batch once per forward, before the encoder runs."""
 
     def __call__(self, model: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        given = inspect.signature(model.forward).bind_partial(*args).arguments
-        mask = kwargs.get("attention_mask", given.get("attention_mask"))
-        ids = kwargs.get("input_ids", given.get("input_ids"))
-        pattern = kwargs.get(_KEYWORD)
-        if pattern is None:
-            if mask is None:
-                slots: Any = ids if ids is not None else kwargs.get("inputs_embeds", given.get("inputs_embeds"))
-                mask = torch.ones(slots.shape[:2], dtype=torch.bool, device=slots.device)
-            pattern = padded_pattern(model.config, mask, ids)
+        ids, pattern = encoder_input(model, args, kwargs)
+        mask = kwargs.get("attention_mask")
+        if kwargs.get(_KEYWORD) is None:
+            pattern = _with_settings(model.config, pattern, ids)
         elif mask is not None and int(mask.sum()) != pattern.num_tokens:
             raise ConfigError(
                 f"attention_mask has {int(mask.sum())} real tokens, {_KEYWORD} {pattern.num_tokens}: pass one of them"
@@ -310,52 +285,31 @@ class _GivePattern:
         if served is not None and longest > served:
             raise ConfigError(
                 f"a segment has {longest} tokens, the position table of {type(model).__name__} serves {served}: call "
-                f"use_longdoc_attention(model, max_tokens={longest}, positions='tile')"
+                f"use_longdoc_attention(model, AttentionConfig(...), max_tokens={longest})"
             )
         return args, {**kwargs, _KEYWORD: pattern}
 
 
-def padded_pattern(config: PreTrainedConfig, mask_BL: Tensor, input_ids: Tensor | None = None) -> Pattern:
-    """Describe a padded batch with the settings of a configuration.
-
-    Args:
-        config: After `use_longdoc_attention`.
-        mask_BL: True or 1 where there is a token. *Shape:* (B, L).
-        input_ids: Needed where token ids are global. *Shape:* (B, L).
-    """
-    if mask_BL.dim() != 2:
-        raise ConfigError(f"attention_mask: expected one value a token (rows, slots), got shape {tuple(mask_BL.shape)}")
-    real = mask_BL.bool()
-    bare = Pattern.padded(real)
-    marked = _global_mask(settings_of(config), real.cumsum(1) - 1, input_ids)
-    return _apply(config, bare, None if marked is None else marked[real])
-
-
-def _apply(config: PreTrainedConfig, bare: Pattern, global_tokens: Tensor | None) -> Pattern:
+def _with_settings(config: PreTrainedConfig, bare: Pattern, input_ids: Tensor | None) -> Pattern:
+    """Give segments the settings of a configuration. *Shape of the ids:* that of the batch, or (T,)."""
     settings = settings_of(config)
-    slopes = alibi_slopes(config.num_attention_heads) if settings.alibi else None
-    return Pattern(
-        bare.lengths,
-        bare.batch_shape,
-        settings.left,
-        settings.right,
-        global_tokens,
-        slopes,
-        settings.control,
-        bare.slots,
-    )
-
-
-def _global_mask(settings: AttentionSettings, position_BL: Tensor, input_ids: Tensor | None) -> Tensor | None:
-    if not settings.global_tokens and not settings.global_token_ids:
-        return None
-    marked = torch.isin(position_BL, torch.tensor(settings.global_tokens or (-2,), device=position_BL.device))
+    if settings is None:
+        raise ConfigError("the configuration holds no longdoc settings: call use_longdoc_attention(model, ...) first")
+    marked = torch.isin(bare.positions, torch.tensor(settings.global_tokens or (-1,)))
     if settings.global_token_ids:
         if input_ids is None:
             raise ConfigError("global_token_ids: the ids of the batch are needed to find them, got embeddings only")
-        wanted = torch.tensor(settings.global_token_ids, device=input_ids.device)
-        marked = marked | torch.isin(input_ids, wanted).to(marked.device)
-    return marked
+        ids = input_ids.flatten().cpu()
+        ids = ids if bare.slots is None else ids[bare.slots.cpu()]
+        marked = marked | torch.isin(ids, torch.tensor(settings.global_token_ids))
+    return replace(
+        bare,
+        left=settings.left,
+        right=settings.right,
+        global_tokens=marked if marked.any() else None,
+        slopes=alibi_slopes(config.num_attention_heads) if settings.alibi else None,
+        control=settings.control,
+    )
 
 
 AttentionInterface.register(NAME, attention_forward)

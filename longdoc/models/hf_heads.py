@@ -112,9 +112,9 @@ def headed_model(
 
 def _check_plain(encoder: Encoder, size_tokens: int | None) -> None:
     """Refuse attention that Hugging Face's own would not compute."""
-    if getattr(encoder.model.config, "longdoc", None) is None:
-        return
     settings = settings_of(encoder.model.config)
+    if settings is None:
+        return
     reach = float("inf") if size_tokens is None else size_tokens - 1
     if settings.control is not None:
         raise ConfigError(f"attention={settings.control} is not what transformers would compute; {_ADVICE}")

@@ -26,9 +26,17 @@ def learned_positions(model: PreTrainedModel) -> nn.Embedding | None:
 
 
 def num_special_rows(model: PreTrainedModel) -> int:
-    """Count the first rows of the table that are no positions: RoBERTa's family begins behind its padding id."""
+    """Count the first rows of the table that are no positions.
+
+    RoBERTa's family begins behind its padding id. Others (Nystromformer, MRA, YOSO) begin at 2, and have as many rows
+    more than the configuration says.
+    """
     table = learned_positions(model)
-    return 0 if table is None or table.padding_idx is None else table.padding_idx + 1
+    if table is None:
+        return 0
+    if table.padding_idx is not None:
+        return table.padding_idx + 1
+    return max(0, table.num_embeddings - getattr(model.config, "max_position_embeddings", table.num_embeddings))
 
 
 def num_positions(model: PreTrainedModel) -> int | None:
@@ -91,9 +99,10 @@ def _lengthen_(model: PreTrainedModel, max_tokens: int, how: str) -> None:
     table = nn.Embedding(len(rows), rows.shape[1], padding_idx=old.padding_idx, device=rows.device, dtype=rows.dtype)
     table.weight = nn.Parameter(rows.clone(), requires_grad=old.weight.requires_grad)
     embeddings.position_embeddings = table
-    count = len(rows)
+    count, buffered = len(rows), getattr(embeddings, "position_ids", None)
+    first = 0 if buffered is None else int(buffered.min())
     for buffer, values in (
-        ("position_ids", torch.arange(count)),
+        ("position_ids", torch.arange(first, count)),
         ("token_type_ids", torch.zeros(count, dtype=torch.long)),
     ):
         if isinstance(getattr(embeddings, buffer, None), Tensor):
@@ -101,7 +110,7 @@ def _lengthen_(model: PreTrainedModel, max_tokens: int, how: str) -> None:
             embeddings.register_buffer(buffer, values.to(rows.device)[None], persistent=persistent)
     base: Any = model.base_model
     for config in {id(part.config): part.config for part in (model, base)}.values():
-        config.max_position_embeddings = count
+        config.max_position_embeddings += count - old.num_embeddings
 
 
 def _embeddings(model: PreTrainedModel) -> Any:

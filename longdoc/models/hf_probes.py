@@ -17,17 +17,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from longdoc.attention.pattern import Pattern
 from longdoc.errors import ConfigError
 
-SeeAttention = Callable[[int, Tensor, Tensor, Pattern, float | None], None]
-"""Takes the layer, queries (B, H, L, D), keys (B, J, L, D), who may see whom, and the factor of the scores."""
 SeeProjections = Callable[[int, Tensor, Tensor, Tensor, Pattern, float | None], None]
 """Takes the layer, queries (B, H, L, D), keys and values (B, J, L, D), who may see whom, and a factor of the scores."""
-
-
-@contextmanager
-def watch_attention(model: PreTrainedModel, see: SeeAttention) -> Iterator[None]:
-    """Show queries and keys of each layer; see ``watch_projections``."""
-    with watch_projections(model, lambda layer, q, k, _, pattern, scale: see(layer, q, k, pattern, scale)):
-        yield
 
 
 @contextmanager
@@ -46,6 +37,8 @@ def watch_projections(model: PreTrainedModel, see: SeeProjections) -> Iterator[N
     base: Any = model.base_model
     if not base._can_set_attn_implementation():
         raise ConfigError(f"{type(base).__name__}: its attention does not go through AttentionInterface, so not seen")
+    if any(getattr(module, "is_causal", False) for module in base.modules()):
+        raise ConfigError(f"{type(base).__name__}: causal attention is not supported; expected an encoder")
     mine = {id(module) for module in base.modules()}
     name = base.config._attn_implementation
     usual: Any = ALL_ATTENTION_FUNCTIONS["sdpa" if name == "eager" else name]
@@ -61,6 +54,8 @@ def watch_projections(model: PreTrainedModel, see: SeeProjections) -> Iterator[N
         if id(module) in mine and patterns:
             if kwargs.get("position_bias") is not None:
                 raise ConfigError(f"{type(module).__name__}: attention with a learned position bias is not seen")
+            if kwargs.get("is_causal"):
+                raise ConfigError(f"{type(module).__name__}: causal attention is not supported; expected an encoder")
             width = kwargs.get("sliding_window")
             pattern = patterns[0] if width is None else patterns[0].narrowed(width - 1)
             see(layer, q, k, v, pattern, kwargs.get("scaling"))

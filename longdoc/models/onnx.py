@@ -26,7 +26,7 @@ from longdoc.errors import ConfigError, MissingExtra
 from longdoc.models.aggregation import Vote, vote
 from longdoc.models.classification import ClassificationHead
 from longdoc.models.encoder import Encoder
-from longdoc.models.hf_attention import AttentionSettings, mask_forward, settings_of
+from longdoc.models.hf_attention import AttentionConfig, mask_forward, settings_of
 from longdoc.models.tagging import TaggingHead
 
 ENCODER, HEAD = "encoder.onnx", "head.onnx"
@@ -98,7 +98,7 @@ def write_encoder(encoder: Encoder, path: Path) -> None:
 def traceable(model: PreTrainedModel) -> PreTrainedModel:
     """Copy an encoder into one that computes the same without looking at the values of a batch."""
     copied = copy.deepcopy(model).float().eval()
-    settings = _settings(copied.config)
+    settings = settings_of(copied.config)
     if settings is not None and settings.global_token_ids:
         raise ConfigError("ONNX: global_token_ids cannot be written; use global_tokens, which are positions")
     copied._forward_pre_hooks.clear()  # where longdoc makes its pattern of a batch
@@ -150,7 +150,8 @@ def dense_attention(
     """
     if position_bias is not None:
         raise ConfigError(f"{type(module).__name__}: a learned position bias is not supported in ONNX")
-    settings = _settings(module.config) or AttentionSettings(left=None, right=None)
+    config: Any = module.config
+    settings = settings_of(config) or AttentionConfig()
     if key.shape[1] != query.shape[1]:
         key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -163,7 +164,7 @@ def dense_attention(
     return (scores_BHLL.softmax(-1) @ value).transpose(1, 2).contiguous(), None
 
 
-def _patterned(scores_BHLL: Tensor, settings: AttentionSettings, sliding_window: int | None) -> Tensor:
+def _patterned(scores_BHLL: Tensor, settings: AttentionConfig, sliding_window: int | None) -> Tensor:
     """Add the distance bias, and hide what stands outside the window of a token; see ``Pattern``."""
     left, right = settings.left, settings.right
     if sliding_window is not None:
@@ -180,10 +181,6 @@ def _patterned(scores_BHLL: Tensor, settings: AttentionSettings, sliding_window:
     if left is None and right is None:
         return scores_BHLL
     return torch.where(in_window(offset_LL, left, right) | global_LL, scores_BHLL, _HIDDEN)
-
-
-def _settings(config: Any) -> AttentionSettings | None:
-    return None if getattr(config, "longdoc", None) is None else settings_of(config)
 
 
 class _LastHidden(nn.Module):

@@ -181,7 +181,10 @@ def test_other_patterns_and_heads_are_refused():
     with pytest.raises(ConfigError, match="average_heads=true"):
         attention_loss([passes(0, wide)], [passes(1, wide, heads=4)], "kl", False)
     assert attention_loss([passes(0, wide)], [passes(1, wide, heads=4)], "kl", True) > 0
-    # Windows that reach over all of it are no windows.
+    # Windows that reach over all of it are no windows, and then global tokens change nothing.
+    marked = Pattern.packed((9,), global_tokens=torch.arange(9) == 0)
+    assert attention_loss([passes(0, wide)], [passes(1, marked)], "kl", False) > 0
+    assert relation_loss([passes(0, marked)], [passes(1, wide)], None) > 0
     assert attention_loss([passes(0, wide)], [passes(1, Pattern.packed((9,), 8, 8))], "kl", False) > 0
 
 

@@ -2,17 +2,21 @@ import logging
 
 import pytest
 import torch
-from transformers import FNetConfig, PreTrainedTokenizerFast
+from transformers import BertConfig, BertModel, FNetConfig, PreTrainedTokenizerFast
 
 from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch
 from longdoc.models.encoder import (
+    AttentionConfig,
     Encoder,
     build_encoder,
     encoder_state,
+    freeze_unread_,
     input_limit,
     load_encoder,
     load_tokenizer,
+    require_rebuildable,
+    set_attention,
     set_attention_dropout,
     without_pooler,
 )
@@ -21,6 +25,13 @@ from tests.text.worlds import tokenizer_of
 
 FAMILIES = ["Bert", "Roberta", "DistilBert", "ModernBert", "Electra", "XLMRoberta", "Albert"]
 LENGTHS = [5, 17, 1, 17, 9]
+BERT = {
+    "vocab_size": VOCAB,
+    "hidden_size": 24,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 3,
+    "intermediate_size": 8,
+}
 
 
 def flat_batch(seed: int = 0) -> Batch:
@@ -74,15 +85,13 @@ def test_state_builds_the_same_encoder(family):
             510,
             "the position table (514 rows, 4 reserved)",
         ),
+        ("Nystromformer", {}, LIMIT, f"the position table ({LIMIT + 2} rows, 2 reserved)"),
         ("ModernBert", {"max_position_embeddings": 8192}, 8192, "max_position_embeddings"),
     ],
 )
 def test_input_limit_and_that_it_is_real(family, overrides, limit, source):
     model = tiny_encoder(family, **overrides)
     assert input_limit(model) == (limit, source)
-    assert input_limit(model, int(1e30)) == (limit, source)
-    assert input_limit(model, 128) == (128, "the tokenizer's model_max_length")
-    assert input_limit(model, 10_000) == (limit, source)
     if limit <= LIMIT:
         model(input_ids=torch.full((1, limit), 7))
         with pytest.raises((IndexError, RuntimeError)):
@@ -126,6 +135,71 @@ def test_a_float16_folder_is_loaded_as_float32_and_says_so(saved, caplog):
     assert {p.dtype for p in rebuilt.parameters()} == {torch.float32}
     encoder(flat_batch()).sum().backward()
     assert [name for name, p in encoder.named_parameters() if p.grad is None] == []
+
+
+class Elsewhere(BertConfig):
+    model_type = "elsewhere"
+
+
+class WiderBert(BertModel):
+    """Code of a type that transformers knows, with other weights."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.more = torch.nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (BertModel(Elsewhere(**BERT)), "an encoder of type 'elsewhere' cannot be built again"),
+        (WiderBert(BertConfig(**BERT)), "model.name='x': WiderBert is not the model that transformers builds for"),
+    ],
+)
+def test_what_could_not_be_loaded_from_its_checkpoint_is_refused_before_it_is_trained(model, message):
+    encoder = Encoder(without_pooler(model), 0)
+    with pytest.raises(ConfigError, match=message):
+        require_rebuildable(encoder, "x")
+
+
+@pytest.mark.parametrize(
+    "family", [*FAMILIES, "Camembert", "NomicBert", "EuroBert", "MobileBert", "Esm", "DebertaV2", "MPNet", "Longformer"]
+)
+def test_every_family_can_be_built_again_and_what_nothing_reads_is_frozen(family):
+    encoder = Encoder(without_pooler(tiny_encoder(family)), 0).train()
+    require_rebuildable(encoder, family)
+    freeze_unread_(encoder)
+    assert all(part.training for part in encoder.modules())
+    encoder(flat_batch()).sum().backward()
+    assert [name for name, p in encoder.named_parameters() if p.requires_grad and p.grad is None] == []
+    frozen = {name.rpartition("layer.")[2] for name, p in encoder.named_parameters() if not p.requires_grad}
+    if family == "Longformer":
+        assert "0.attention.self.query_global.weight" in frozen
+    elif family != "DebertaV2":  # its positions are not read as the tiny one is set
+        assert all("contact_head" in name for name in frozen)
+
+
+@pytest.mark.parametrize(
+    ("family", "attention", "message"),
+    [
+        (
+            "Longformer",
+            AttentionConfig(global_tokens=[0]),
+            r"attention.global_tokens=\(0,\): Longformer.* cannot be replaced",
+        ),
+        ("DebertaV2", AttentionConfig(backend="flex"), r"attention.backend=flex: DebertaV2.* cannot be replaced"),
+        ("Bert", AttentionConfig(global_tokens=[0]), r"attention.global_tokens=\[0\] would change nothing"),
+    ],
+)
+def test_settings_without_effect_are_refused(family, attention, message):
+    with pytest.raises(ConfigError, match=message):
+        set_attention(Encoder(tiny_encoder(family), 0), attention, None)
+
+
+@pytest.mark.parametrize("attention", [{}, {"left": 4}, {"alibi": True}, {"positions": "alibi"}])
+def test_global_tokens_with_an_effect_are_not(attention):
+    family = "Bert" if attention else "ModernBert"
+    set_attention(Encoder(tiny_encoder(family), 0), AttentionConfig(global_tokens=[0], **attention), None)
 
 
 def test_a_tokenizer_that_does_not_belong_is_refused(saved):

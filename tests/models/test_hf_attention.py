@@ -10,6 +10,7 @@ from transformers import AutoModel
 
 from longdoc.errors import ConfigError
 from longdoc.models.hf_attention import (
+    AttentionConfig,
     packed_inputs,
     packed_pattern,
     packing_error,
@@ -53,7 +54,7 @@ def test_equals_sdpa_where_the_window_covers_the_text(family):
     model = tiny_encoder(family)
     ids, mask = padded_batch(model)
     expected = outcome(model, mask, input_ids=ids, attention_mask=mask.long())
-    use_longdoc_attention(model, 512, 512)
+    use_longdoc_attention(model, AttentionConfig(512, 512))
     assert_same(outcome(model, mask, input_ids=ids, attention_mask=mask.long()), expected)
     packed = packed_inputs(model, ids[mask], packed_pattern(model, mask.sum(1)))
     assert_same(outcome(model, None, **packed), expected)
@@ -65,7 +66,7 @@ def test_long_segments_equal_sdpa(family):
     model = tiny_encoder(family)
     ids, mask = padded_batch(model, (590, 33))
     expected = outcome(model, mask, input_ids=ids, attention_mask=mask.long())
-    use_longdoc_attention(model, 589, 589, backend="blocked")
+    use_longdoc_attention(model, AttentionConfig(589, 589, backend="blocked"))
     packed = packed_inputs(model, ids[mask], packed_pattern(model, mask.sum(1)))
     assert_same(outcome(model, None, **packed), expected)
 
@@ -77,13 +78,13 @@ def test_left_padding_and_no_mask(family):
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     expected = outcome(model, mask, input_ids=ids, attention_mask=mask.long(), position_ids=positions)
     whole = outcome(model, None, input_ids=ids[1:2])
-    use_longdoc_attention(model, None, None)
+    use_longdoc_attention(model, AttentionConfig())
     assert_same(outcome(model, mask, input_ids=ids, attention_mask=mask.long(), position_ids=positions), expected)
     assert_same(outcome(model, None, input_ids=ids[1:2]), whole)
 
 
 def test_embeddings_instead_of_ids():
-    model = use_longdoc_attention(tiny_encoder("Bert"), 4, 4)
+    model = use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(4, 4))
     ids, mask = padded_batch(model)
     embedded = model.get_input_embeddings()(ids)
     from_ids = model(ids, mask).last_hidden_state
@@ -95,16 +96,16 @@ def test_modernbert_local_layers_keep_their_own_window(half_width):
     ours = tiny_encoder("ModernBert", local_attention=2 * half_width)
     theirs = copy.deepcopy(ours)
     ids, mask = padded_batch(ours, (60, 31))
-    use_longdoc_attention(ours, None, None)
+    use_longdoc_attention(ours, AttentionConfig())
     expected = theirs(ids, mask.long()).last_hidden_state[mask]
     assert (ours(ids, mask.long()).last_hidden_state[mask] - expected).abs().max() < 1e-5
-    use_longdoc_attention(ours, half_width - 1, None)
+    use_longdoc_attention(ours, AttentionConfig(half_width - 1, None))
     assert (ours(ids, mask.long()).last_hidden_state[mask] - expected).abs().max() > 1e-4
 
 
 def test_gradient_checkpointing_gives_the_same():
     for family in ("Bert", "ModernBert"):
-        model = use_longdoc_attention(tiny_encoder(family), 8, 8, global_tokens="first")
+        model = use_longdoc_attention(tiny_encoder(family), AttentionConfig(8, 8, global_tokens=[0]))
         ids, mask = padded_batch(model)
         plain = outcome(model.train(), mask, input_ids=ids, attention_mask=mask.long())
         model.activation_checkpointing_enable({"use_reentrant": False})
@@ -116,7 +117,7 @@ def test_under_a_head():
     ids, mask = padded_batch(model)
     labels = torch.where(mask, ids % 3, -100)
     expected = model(input_ids=ids, attention_mask=mask.long(), labels=labels)
-    use_longdoc_attention(model, 64, 64)
+    use_longdoc_attention(model, AttentionConfig(64, 64))
     actual = model(input_ids=ids, attention_mask=mask.long(), labels=labels)
     torch.testing.assert_close(actual.loss, expected.loss)
     torch.testing.assert_close(actual.logits[mask], expected.logits[mask], rtol=1e-5, atol=1e-5)
@@ -125,7 +126,7 @@ def test_under_a_head():
 
 
 def test_global_tokens_carry_far_news():
-    model = use_longdoc_attention(tiny_encoder("Bert", num_hidden_layers=1), 2, 2)
+    model = use_longdoc_attention(tiny_encoder("Bert", num_hidden_layers=1), AttentionConfig(2, 2))
     ids, _ = padded_batch(model, (40,))
     changed = ids.clone()
     changed[0, 0] = 5 if ids[0, 0] != 5 else 6
@@ -135,16 +136,18 @@ def test_global_tokens_carry_far_news():
         return (model(ids).last_hidden_state - model(changed).last_hidden_state)[0, far].abs().max()
 
     assert difference() == 0
-    use_longdoc_attention(model, 2, 2, global_tokens="first")
+    use_longdoc_attention(model, AttentionConfig(2, 2, global_tokens=[0]))
     assert difference() > 1e-4
-    use_longdoc_attention(model, 2, 2, global_tokens=[3])
+    use_longdoc_attention(model, AttentionConfig(2, 2, global_tokens=[3]))
     assert difference() == 0
-    use_longdoc_attention(model, 2, 2, global_token_ids=[int(ids[0, 0]), int(changed[0, 0])])
+    use_longdoc_attention(model, AttentionConfig(2, 2, global_token_ids=[int(ids[0, 0]), int(changed[0, 0])]))
     assert difference() > 1e-4
 
 
 def test_global_tokens_mean_the_same_packed_and_padded():
-    model = use_longdoc_attention(tiny_encoder("Bert"), 2, 3, global_tokens=[0, 5], global_token_ids=[7, 8], alibi=True)
+    model = use_longdoc_attention(
+        tiny_encoder("Bert"), AttentionConfig(2, 3, global_tokens=[0, 5], global_token_ids=[7, 8], alibi=True)
+    )
     ids, mask = padded_batch(model)
     expected = model(ids, mask).last_hidden_state[mask]
     pattern = packed_pattern(model, mask.sum(1), ids[mask])
@@ -156,17 +159,17 @@ def test_global_tokens_mean_the_same_packed_and_padded():
 @pytest.mark.parametrize("family", ["DebertaV2", "MPNet", "Longformer"])
 def test_attention_that_cannot_be_replaced_is_refused(family):
     with pytest.raises(ConfigError, match="strategy=chunk"):
-        use_longdoc_attention(tiny_encoder(family))
+        use_longdoc_attention(tiny_encoder(family), AttentionConfig(256, 256))
 
 
 def test_decoders_are_refused():
     with pytest.raises(ConfigError, match="expected an encoder"):
-        use_longdoc_attention(tiny_encoder("Bert", is_decoder=True))
+        use_longdoc_attention(tiny_encoder("Bert", is_decoder=True), AttentionConfig(256, 256))
 
 
 @pytest.mark.parametrize("family", ["MobileBert", "Esm"])
 def test_encoders_that_mix_neighbours_are_found(family, caplog):
-    model = use_longdoc_attention(tiny_encoder(family))
+    model = use_longdoc_attention(tiny_encoder(family), AttentionConfig(256, 256))
     with caplog.at_level(logging.WARNING, "longdoc"):
         assert not self_check(model)
     assert "padded batches" in caplog.text
@@ -174,7 +177,7 @@ def test_encoders_that_mix_neighbours_are_found(family, caplog):
 
 
 def test_self_check_leaves_the_model_as_it_was():
-    model = use_longdoc_attention(tiny_encoder("Bert")).train()
+    model = use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(256, 256)).train()
     assert self_check(model)
     assert model.training
 
@@ -186,6 +189,10 @@ def test_self_check_leaves_the_model_as_it_was():
         ({"backend": "fast"}, "backend='fast'"),
         ({"backend": "flex"}, "CUDA"),
         ({"global_tokens": [-1]}, "global_tokens"),
+        ({"left": "abc"}, "attention.left='abc': expected an integer from 0"),
+        ({"left": True}, "attention.left=True"),
+        ({"right": 2.5}, "attention.right=2.5"),
+        ({"packed": "always"}, "attention.packed='always'"),
         ({"control": "none"}, "control"),
         ({"positions": "rope"}, "positions='rope'"),
         ({"positions": "tile"}, "change nothing"),
@@ -195,32 +202,33 @@ def test_self_check_leaves_the_model_as_it_was():
     ],
 )
 def test_impossible_settings_are_refused(arguments, message):
+    max_tokens = arguments.pop("max_tokens", None)
     with pytest.raises(ConfigError, match=message):
-        use_longdoc_attention(tiny_encoder("Bert"), **arguments)(torch.ones(1, 4, dtype=torch.long))
+        use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(**arguments), max_tokens)(torch.ones(1, 4).long())
 
 
 def test_alibi_instead_of_a_table_needs_a_table():
     with pytest.raises(ConfigError, match="alibi=True"):
-        use_longdoc_attention(tiny_encoder("ModernBert"), positions="alibi")
+        use_longdoc_attention(tiny_encoder("ModernBert"), AttentionConfig(positions="alibi"))
 
 
 def test_mask_and_pattern_must_agree():
-    model = use_longdoc_attention(tiny_encoder("Bert"))
+    model = use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(256, 256))
     ids, mask = padded_batch(model)
     with pytest.raises(ConfigError, match="pass one of them"):
         model(**packed_inputs(model, ids[mask], packed_pattern(model, [59, 1])), attention_mask=torch.zeros(1, 60))
-    with pytest.raises(ConfigError, match="one value a token"):
+    with pytest.raises(ConfigError, match="expected two dimensions"):
         model(ids, mask[:, None, None].expand(-1, 1, 40, -1))
 
 
 def test_a_part_of_the_model_is_refused():
-    model = use_longdoc_attention(tiny_encoder("Bert"))
+    model = use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(256, 256))
     with pytest.raises(ConfigError, match="no pattern"):
         model.encoder(torch.zeros(1, 4, 24))
 
 
 def test_too_long_a_segment_is_refused_with_the_cure():
-    model = use_longdoc_attention(tiny_encoder("Bert"))
+    model = use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(256, 256))
     with pytest.raises(ConfigError, match=f"max_tokens={LIMIT + 1}"):
         model(torch.ones(1, LIMIT + 1, dtype=torch.long))
 
@@ -231,7 +239,7 @@ def test_longer_tables_survive_saving(family, positions, tmp_path):
     model = tiny_encoder(family)
     ids, mask = padded_batch(model)
     before = model(ids, attention_mask=mask.long()).last_hidden_state[mask]
-    use_longdoc_attention(model, 64, 64, positions=positions, max_tokens=1500)
+    use_longdoc_attention(model, AttentionConfig(64, 64, positions=positions), max_tokens=1500)
     assert num_positions(model) == 1500
     short = model(ids, attention_mask=mask.long()).last_hidden_state[mask]
     if positions in ("auto", "tile"):
@@ -243,7 +251,7 @@ def test_longer_tables_survive_saving(family, positions, tmp_path):
     model.save_pretrained(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["longdoc"]["left"] == 64
     again = AutoModel.from_pretrained(tmp_path)
-    use_longdoc_attention(again, 64, 64, positions=positions, max_tokens=1500)
+    use_longdoc_attention(again, AttentionConfig(64, 64, positions=positions), max_tokens=1500)
     assert torch.equal(again(long_ids).last_hidden_state, expected)
 
 
@@ -259,11 +267,23 @@ def test_tiled_rows_are_copies_behind_the_special_ones(family):
     assert longer.data_ptr() != table.data_ptr()
 
 
+def test_a_table_that_begins_at_two_stays_so():
+    model = tiny_encoder("Nystromformer", segment_means_seq_len=2 * LIMIT)
+    ids = torch.randint(5, VOCAB, (1, 30), generator=torch.Generator().manual_seed(0))
+    before = model(ids).last_hidden_state
+    set_positions_(model, "tile", 2 * LIMIT)
+    assert num_positions(model) == model.config.max_position_embeddings == 2 * LIMIT
+    torch.testing.assert_close(model(ids).last_hidden_state, before, rtol=1e-5, atol=1e-5)
+    again = type(model)(model.config).eval()
+    again.load_state_dict(model.state_dict())
+    assert torch.equal(again(ids).last_hidden_state, model(ids).last_hidden_state)
+
+
 def test_silenced_positions_tell_nothing_apart():
-    model = use_longdoc_attention(tiny_encoder("Bert"), None, None, positions="alibi")
+    model = use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(positions="alibi"))
     table = learned_positions(model).weight
     assert (table == 0).all()
     assert not table.requires_grad
-    use_longdoc_attention(model, None, None, control="uniform")
+    use_longdoc_attention(model, AttentionConfig(control="uniform"))
     hidden = model(torch.full((1, 9), 7)).last_hidden_state[0]
     torch.testing.assert_close(hidden, hidden[:1].expand_as(hidden), rtol=1e-5, atol=1e-5)

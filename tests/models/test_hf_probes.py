@@ -6,8 +6,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from longdoc.attention import head_entropy
 from longdoc.errors import ConfigError
-from longdoc.models.hf_attention import packed_inputs, packed_pattern, use_longdoc_attention
-from longdoc.models.hf_probes import run_segments, watch_attention, watch_inputs
+from longdoc.models.hf_attention import AttentionConfig, packed_inputs, packed_pattern, use_longdoc_attention
+from longdoc.models.hf_probes import run_segments, watch_inputs, watch_projections
 from tests.models.tiny import PACKABLE, VOCAB, tiny_encoder
 
 LENGTHS = (17, 40, 3)
@@ -22,8 +22,8 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
 def entropies(model, **inputs):
     """Entropies of the heads in each layer, and the result."""
     seen = []
-    with watch_attention(
-        model, lambda layer, q, k, pattern, scale: seen.append((layer, head_entropy(q, k, pattern, scale)))
+    with watch_projections(
+        model, lambda layer, q, k, _, pattern, scale: seen.append((layer, head_entropy(q, k, pattern, scale)))
     ):
         out = model(**inputs)
     assert [layer for layer, _ in seen] == [0, 1]
@@ -44,7 +44,7 @@ def test_any_attention_is_seen_and_stays_as_it_is(family):
         torch.testing.assert_close(native, torch.stack(dense).double(), rtol=1e-4, atol=1e-4)
     model.set_attn_implementation("eager")
     torch.testing.assert_close(entropies(model, **inputs)[0], native, rtol=1e-4, atol=1e-4)
-    use_longdoc_attention(model, None, None)
+    use_longdoc_attention(model, AttentionConfig())
     torch.testing.assert_close(entropies(model, **inputs)[0], native, rtol=1e-4, atol=1e-4)
     packed = packed_inputs(model, ids[mask], packed_pattern(model, LENGTHS))
     torch.testing.assert_close(entropies(model, **packed)[0], native, rtol=1e-4, atol=1e-4)
@@ -54,8 +54,8 @@ def test_blocks_may_stand_in_each_other_and_leave_nothing_behind():
     one, other = tiny_encoder("Bert"), tiny_encoder("Bert")
     before = ALL_ATTENTION_FUNCTIONS["sdpa"]
     seen: list[str] = []
-    with watch_attention(one, lambda *_: seen.append("one")):
-        with watch_attention(other, lambda *_: seen.append("other")):
+    with watch_projections(one, lambda *_: seen.append("one")):
+        with watch_projections(other, lambda *_: seen.append("other")):
             one(torch.ones(1, 5, dtype=torch.long))
         other(torch.ones(1, 5, dtype=torch.long))
     one(torch.ones(1, 5, dtype=torch.long))
@@ -69,9 +69,19 @@ def test_blocks_may_stand_in_each_other_and_leave_nothing_behind():
 def test_attention_that_cannot_be_reached_is_refused(family):
     with (
         pytest.raises(ConfigError, match="does not go through AttentionInterface"),
-        watch_attention(tiny_encoder(family), print),
+        watch_projections(tiny_encoder(family), print),
     ):
         pass
+
+
+def test_causal_attention_is_refused():
+    """It would be measured as if each token saw what comes after it."""
+    model = tiny_encoder("Bert", is_decoder=True)
+    with pytest.raises(ConfigError, match="causal attention is not supported"), watch_projections(model, print):
+        pass
+    asked = tiny_encoder("EuroBert")
+    with pytest.raises(ConfigError, match="causal attention is not supported"), watch_projections(asked, print):
+        asked(torch.ones(1, 5, dtype=torch.long), is_causal=True)
 
 
 def test_inputs_are_seen_padded_and_packed():
@@ -81,7 +91,7 @@ def test_inputs_are_seen_padded_and_packed():
     hook = watch_inputs(model, lambda tokens, pattern: seen.append((tokens, pattern.lengths)))
     model(ids, mask.long())
     model(ids[:1, :17])
-    use_longdoc_attention(model, 4, 4)
+    use_longdoc_attention(model, AttentionConfig(4, 4))
     model(**packed_inputs(model, ids[mask], packed_pattern(model, LENGTHS)))
     with pytest.raises(ConfigError, match="expected input_ids"):
         model(inputs_embeds=torch.zeros(1, 3, 24))

@@ -56,6 +56,7 @@ _SETTINGS = {
     "DebertaV2": {**_BERT, "relative_attention": True},
     "MPNet": _ROBERTA,
     "Longformer": {**_ROBERTA, "attention_window": 16},
+    "Nystromformer": {**_BERT, "num_landmarks": 4, "segment_means_seq_len": LIMIT},
 }
 PACKABLE = (
     "Bert",
