@@ -5,7 +5,6 @@ Documents are read one at a time: nothing is padded, and no document can touch a
 Shapes: W windows of the batch, B documents, N windows of one document, D width, K labels.
 """
 
-from functools import partial
 from typing import Literal, get_args
 
 import torch
@@ -112,43 +111,30 @@ class LSTM(Aggregator):
 
 
 class Transformer(Aggregator):
-    """The mean of what transformer layers make of the windows; sinusoidal positions, so any number of windows.
+    """The mean of what a transformer layer makes of the windows; sinusoidal positions, so any number of windows.
+
+    It has four heads, or as many below as divide the width.
 
     Args:
         width: D.
-        num_layers: Transformer layers.
-        num_heads: Attention heads a layer; divides the width.
-        dropout: Probability in [0, 1).
     """
 
-    def __init__(self, width: int, num_layers: int = 1, num_heads: int = 4, dropout: float = 0.1) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        if num_layers < 1 or num_heads < 1 or width % num_heads:
-            raise ConfigError(
-                f"aggregation 'transformer': expected num_layers of at least 1 and num_heads that divides the width "
-                f"{width}, got num_layers={num_layers}, num_heads={num_heads}"
-            )
-        layer = partial(nn.TransformerEncoderLayer, width, num_heads, 4 * width, dropout, F.gelu, batch_first=True)
-        self.layers = nn.Sequential(*(layer() for _ in range(num_layers)))
+        num_heads = next(n for n in (4, 3, 2, 1) if width % n == 0)
+        self.layer = nn.TransformerEncoderLayer(width, num_heads, 4 * width, activation=F.gelu, batch_first=True)
 
     def aggregate(self, vectors_ND: Tensor) -> tuple[Tensor, Tensor | None]:
         """Aggregate one document."""
         placed_ND = vectors_ND + sinusoidal(*vectors_ND.shape).to(vectors_ND)
-        return self.layers(placed_ND[None])[0].mean(0), None
+        return self.layer(placed_ND[None])[0].mean(0), None
 
 
-def build_aggregator(
-    method: Method,
-    width: int,
-    num_labels: int | None = None,
-    num_layers: int = 1,
-    num_heads: int = 4,
-    dropout: float = 0.1,
-) -> Aggregator:
-    """Build an aggregator by name; K is for ``label_attention``, what follows for ``transformer``."""
+def build_aggregator(method: Method, width: int, num_labels: int | None = None) -> Aggregator:
+    """Build an aggregator by name; K is for ``label_attention``."""
     check_choice("aggregation", method, get_args(Method))
     if method == "transformer":
-        return Transformer(width, num_layers, num_heads, dropout)
+        return Transformer(width)
     if method == "lstm":
         return LSTM(width)
     if method == "attention":

@@ -223,7 +223,7 @@ def build_encoder(state: dict[str, Any]) -> Encoder:
         raise ConfigError(
             f"an encoder of type {kind!r} cannot be built again: this version of transformers does not know it, and "
             "code that comes with weights is not kept; choose an encoder that transformers knows, or the version of "
-            f"transformers that trained it ({error})"
+            f"transformers that trained it ({str(error).partition('. ')[0]})"
         ) from error
     settings = settings_of(config)
     if settings is not None:

@@ -3,6 +3,7 @@
 Shapes: N items (words or documents), B documents, K tags or labels, C classes.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from longdoc.errors import ConfigError, check_choice
+from longdoc.errors import ConfigError, check_choice, check_share
 from longdoc.text.classes import ClassTask
 
 ClassWeighting = Literal["none", "inverse", "inverse_sqrt", "effective"]
@@ -35,11 +36,13 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         check_choice("loss.weight", self.weight, get_args(ClassWeighting))
-        if self.focal_gamma < 0:
-            raise ConfigError(f"loss.focal_gamma={self.focal_gamma}: expected 0 or more")
-        for name, value in (("label_smoothing", self.label_smoothing), ("beta", self.beta)):
-            if not 0 <= value < 1:
-                raise ConfigError(f"loss.{name}={value}: expected at least 0 and less than 1")
+        if type(self.focal_gamma) not in (int, float) or not 0 <= self.focal_gamma < math.inf:
+            raise ConfigError(f"loss.focal_gamma={self.focal_gamma!r}: expected a number from 0")
+        check_share("loss.label_smoothing", self.label_smoothing)
+        check_share("loss.beta", self.beta)
+
+
+_CROSS_ENTROPY = LossConfig()
 
 
 def class_weights(counts: Sequence[int] | Tensor, method: ClassWeighting, beta: float = 0.999) -> Tensor | None:
@@ -70,8 +73,7 @@ def tagging_loss(
     tags_N: Tensor,
     num_labelled: int | None = None,
     weight_K: Tensor | None = None,
-    focal_gamma: float = 0.0,
-    label_smoothing: float = 0.0,
+    loss: LossConfig = _CROSS_ENTROPY,
 ) -> Tensor:
     """Cross-entropy or focal loss of items of one class each: the sum over labelled items divided by their number.
 
@@ -80,20 +82,17 @@ def tagging_loss(
         tags_N: Gold, -100 where there is nothing to learn. *Shape:* (N,).
         num_labelled: Number to divide by; by default the labelled items given.
         weight_K: Factor of the items of each class; the sum is still divided by the number of items. *Shape:* (K,).
-        focal_gamma: An item of probability p counts ``(1 - p) ** focal_gamma``; 0 for cross-entropy.
-        label_smoothing: Share of the gold that is spread over all classes.
+        loss: How sure answers count: an item of probability p ``(1 - p) ** focal_gamma``.
 
     **Source:** Lin et al. (2017), equation 5.
     """
     if num_labelled is None:
         num_labelled = int((tags_N != -100).sum())
-    if focal_gamma == 0:
-        total = F.cross_entropy(
-            logits_NK.float(), tags_N, weight_K, ignore_index=-100, reduction="sum", label_smoothing=label_smoothing
-        )
+    if loss.focal_gamma == 0:
+        smoothing = loss.label_smoothing
+        total = F.cross_entropy(logits_NK.float(), tags_N, weight_K, reduction="sum", label_smoothing=smoothing)
     else:
-        log_probs_NK = torch.log_softmax(logits_NK.float(), -1)
-        total = _focal(log_probs_NK, tags_N, weight_K, focal_gamma, label_smoothing).sum()
+        total = _focal(torch.log_softmax(logits_NK.float(), -1), tags_N, weight_K, loss).sum()
     return total / max(num_labelled, 1)
 
 
@@ -101,10 +100,9 @@ def classification_loss(
     logits_BK: Tensor,
     targets: Tensor,
     task: ClassTask,
-    weight: Tensor | None = None,
-    focal_gamma: float = 0.0,
-    label_smoothing: float = 0.0,
     num_labelled: int | None = None,
+    weight: Tensor | None = None,
+    loss: LossConfig = _CROSS_ENTROPY,
 ) -> Tensor:
     """Loss of documents: the sum over labelled documents divided by their number.
 
@@ -114,15 +112,14 @@ def classification_loss(
             *Shape:* (B, K); in regression the target, NaN for none, *Shape:* (B,).
         task: ``single_label``, ``multi_label`` (the mean of the labels' binary losses) or ``regression`` (squared
             error).
-        weight: What ``class_weights`` gives. *Shape:* (K,), in multi-label (K, 2).
-        focal_gamma: See ``tagging_loss``.
-        label_smoothing: See ``tagging_loss``; in multi-label over a label's yes and no.
         num_labelled: Number to divide by; by default the labelled documents given.
+        weight: What ``class_weights`` gives. *Shape:* (K,), in multi-label (K, 2).
+        loss: See ``tagging_loss``; in multi-label the gold is spread over a label's yes and no.
     """
     if task == "single_label":
-        return tagging_loss(logits_BK, targets, num_labelled, weight, focal_gamma, label_smoothing)
+        return tagging_loss(logits_BK, targets, num_labelled, weight, loss)
     if task == "regression":
-        if weight is not None or focal_gamma or label_smoothing:
+        if weight is not None or loss.focal_gamma or loss.label_smoothing:
             raise ConfigError("loss.weight, loss.focal_gamma and loss.label_smoothing need classes, not a regression")
         known = ~targets.isnan()
         errors = (logits_BK[:, 0].float() - targets.nan_to_num()) ** 2 * known
@@ -135,17 +132,17 @@ def classification_loss(
         answers_BK = targets.long()
         known = (answers_BK != -100).any(-1)
         log_probs_BKC = torch.stack((F.logsigmoid(-logits_BK.float()), F.logsigmoid(logits_BK.float())), -1)
-        errors = _focal(log_probs_BKC, answers_BK, weight, focal_gamma, label_smoothing).mean(-1)
+        errors = _focal(log_probs_BKC, answers_BK, weight, loss).mean(-1)
     return errors.sum() / max(int(known.sum()) if num_labelled is None else num_labelled, 1)
 
 
-def _focal(log_probs: Tensor, gold: Tensor, weight: Tensor | None, gamma: float, smoothing: float) -> Tensor:
+def _focal(log_probs: Tensor, gold: Tensor, weight: Tensor | None, how: LossConfig) -> Tensor:
     """Loss of each item, 0 where there is no gold. *Shapes:* (..., C) and (...) to (...)."""
     # The floor keeps the slope of a power below 1 finite where the model is sure.
     doubt = (-log_probs.expm1()).clamp(min=torch.finfo(log_probs.dtype).tiny)
-    terms = -(doubt**gamma) * log_probs
+    terms = -(doubt**how.focal_gamma) * log_probs
     if weight is not None:
         terms = terms * weight
     told = terms.gather(-1, gold.clamp(min=0)[..., None]).squeeze(-1)
-    loss = (1 - smoothing) * told + smoothing * terms.mean(-1)
-    return torch.where(gold == -100, 0.0, loss)
+    spread = how.label_smoothing
+    return torch.where(gold == -100, 0.0, (1 - spread) * told + spread * terms.mean(-1))

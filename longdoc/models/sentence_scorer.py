@@ -26,6 +26,7 @@ Task = Literal["ner", "classification", "regression"]
 _NUM_BUCKETS = 2**15
 _REACH = 1  # words either side that a filter sees
 _DECIMALS = 5
+_MOST_SENTENCES = 100_000  # more are sampled down
 _EPOCHS, _SENTENCES_PER_BATCH, _RATE = 5, 128, 3e-3
 
 
@@ -97,7 +98,6 @@ def build_sentence_scorer(
     language: str = "en",
     splitter: str = "sentencex",
     seed: int = 0,
-    max_sentences: int = 100_000,
 ) -> SentenceScorer:
     """Train a scorer on the sentences of training documents.
 
@@ -112,16 +112,15 @@ def build_sentence_scorer(
         language: ISO 639-1 code for the sentence splitter.
         splitter: As in ``Selection``.
         seed: Of the sample, the weights and the order.
-        max_sentences: More than these are sampled down.
     """
     check_choice("task", task, get_args(Task))
     rng, num_seen = random.Random(seed), 0
     sample: list[tuple[Tensor, list[float]]] = []
     for item in _examples(documents, task, labels, language, splitter):
         num_seen += 1
-        if len(sample) < max_sentences:
+        if len(sample) < _MOST_SENTENCES:
             sample.append(item)
-        elif (place := rng.randrange(num_seen)) < max_sentences:
+        elif (place := rng.randrange(num_seen)) < _MOST_SENTENCES:
             sample[place] = item
     if not sample:
         raise DataError("selection method='cnn': expected annotated training documents with text, got none")

@@ -105,15 +105,8 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
     def loss_of(self, logits_NK: Tensor, batch: list[EncodedDocument]) -> Tensor:
         """Loss of a batch of documents."""
         shared = batch if isinstance(batch, DocumentBatch) else DocumentBatch(batch)
-        loss = classification_loss(
-            logits_NK,
-            self._targets(batch).to(self.device),
-            self.scheme.task,
-            self.class_weight,
-            self.loss.focal_gamma,
-            self.loss.label_smoothing,
-            shared.num_labelled,
-        )
+        targets, task = self._targets(batch).to(self.device), self.scheme.task
+        loss = classification_loss(logits_NK, targets, task, shared.num_labelled, self.class_weight, self.loss)
         return loss * shared.num_shares
 
     def _targets(self, documents: Sequence[EncodedDocument]) -> Tensor:

@@ -85,14 +85,7 @@ class NERModule(DocumentModule[DocumentResult]):
 
     def loss_of(self, logits_NK: Tensor, batch: Batch) -> Tensor:
         """Loss of a batch of windows."""
-        loss = tagging_loss(
-            logits_NK,
-            batch.item_tags,
-            batch.num_labelled,
-            self.tag_weight,
-            self.loss.focal_gamma,
-            self.loss.label_smoothing,
-        )
+        loss = tagging_loss(logits_NK, batch.item_tags, batch.num_labelled, self.tag_weight, self.loss)
         return loss * batch.num_shares
 
     def score(self, documents: Sequence[EncodedDocument], split: Split) -> list[DocumentResult]:

@@ -122,7 +122,7 @@ def test_the_transformer_reads_any_number_of_windows():
     windows, bounds = ragged([1500])
     vectors, _ = aggregator(windows, bounds)
     placed = windows + sinusoidal(1500, D)
-    torch.testing.assert_close(vectors[0], aggregator.layers(placed[None])[0].mean(0))
+    torch.testing.assert_close(vectors[0], aggregator.layer(placed[None])[0].mean(0))
 
 
 def test_a_vote_is_the_mean_of_probabilities():
@@ -140,11 +140,14 @@ def test_a_vote_is_the_mean_of_probabilities():
     assert sure.grad.isfinite().all()
 
 
+@pytest.mark.parametrize(("width", "num_heads"), [(192, 4), (186, 3), (6, 3), (10, 2), (7, 1)])
+def test_the_transformer_has_heads_that_divide_the_width(width, num_heads):
+    assert build_aggregator("transformer", width).layer.self_attn.num_heads == num_heads
+
+
 def test_wrong_settings():
     with pytest.raises(ConfigError, match="'sum': expected one of mean, max"):
         build_aggregator("sum", D)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="divides the width 8, got num_layers=1, num_heads=3"):
-        build_aggregator("transformer", D, num_heads=3)
     with pytest.raises(ConfigError, match="expected an even width, got 7"):
         build_aggregator("lstm", 7)
     with pytest.raises(ConfigError, match="expected num_labels, got None"):

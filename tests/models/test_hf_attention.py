@@ -268,7 +268,7 @@ def test_tiled_rows_are_copies_behind_the_special_ones(family):
 
 
 def test_a_table_that_begins_at_two_stays_so():
-    model = tiny_encoder("Nystromformer", segment_means_seq_len=2 * LIMIT)
+    model = tiny_encoder("Nystromformer", num_landmarks=LIMIT)
     ids = torch.randint(5, VOCAB, (1, 30), generator=torch.Generator().manual_seed(0))
     before = model(ids).last_hidden_state
     set_positions_(model, "tile", 2 * LIMIT)

@@ -42,10 +42,12 @@ def test_golden_focal_loss():
     logits = torch.tensor([[math.log(3), 0.0], [math.log(3), 0.0]])
     # p of the gold is 3/4 and 1/4: (1/4)^2 ln(4/3) and (3/4)^2 ln 4.
     expected = (math.log(4 / 3) / 16 + 9 * math.log(4) / 16) / 2
-    assert tagging_loss(logits, torch.tensor([0, 1]), focal_gamma=2.0).item() == pytest.approx(expected)
+    assert tagging_loss(logits, torch.tensor([0, 1]), loss=LossConfig(focal_gamma=2.0)).item() == pytest.approx(
+        expected
+    )
     # The same probabilities as one label's yes.
     yes = torch.full((2, 1), math.log(3))
-    loss = classification_loss(yes, torch.tensor([[1], [0]]), "multi_label", focal_gamma=2.0)
+    loss = classification_loss(yes, torch.tensor([[1], [0]]), "multi_label", loss=LossConfig(focal_gamma=2.0))
     assert loss.item() == pytest.approx(expected)
 
 
@@ -54,9 +56,10 @@ def test_golden_focal_loss():
 def test_without_focus_it_is_the_loss_of_torch(weight, smoothing):
     expected = F.cross_entropy(LOGITS, CLASSES, weight, reduction="sum", label_smoothing=smoothing) / 6
     for gamma in (0.0, 1e-9):
-        loss = tagging_loss(LOGITS, CLASSES, None, weight, gamma, smoothing)
+        how = LossConfig(focal_gamma=gamma, label_smoothing=smoothing)
+        loss = tagging_loss(LOGITS, CLASSES, None, weight, how)
         torch.testing.assert_close(loss, expected)
-        same = classification_loss(LOGITS, CLASSES, "single_label", weight, gamma, smoothing)
+        same = classification_loss(LOGITS, CLASSES, "single_label", None, weight, how)
         assert torch.equal(loss, same)
 
 
@@ -65,11 +68,13 @@ def test_multi_label_without_focus_is_the_loss_of_torch():
     torch.testing.assert_close(classification_loss(LOGITS, ANSWERS, "multi_label"), expected)
     torch.testing.assert_close(classification_loss(LOGITS, ANSWERS.float(), "multi_label"), expected)
     smooth = F.binary_cross_entropy_with_logits(LOGITS, ANSWERS * 0.8 + 0.1)
-    torch.testing.assert_close(classification_loss(LOGITS, ANSWERS, "multi_label", label_smoothing=0.2), smooth)
+    torch.testing.assert_close(
+        classification_loss(LOGITS, ANSWERS, "multi_label", loss=LossConfig(label_smoothing=0.2)), smooth
+    )
     weight = torch.tensor([[1.0, 3.0], [1.0, 1.0], [0.5, 2.0], [2.0, 0.0]])
     factor = torch.where(ANSWERS == 1, weight[:, 1], weight[:, 0])
     weighted = F.binary_cross_entropy_with_logits(LOGITS, ANSWERS.float(), factor)
-    torch.testing.assert_close(classification_loss(LOGITS, ANSWERS, "multi_label", weight), weighted)
+    torch.testing.assert_close(classification_loss(LOGITS, ANSWERS, "multi_label", weight=weight), weighted)
 
 
 def test_golden_regression():
@@ -96,12 +101,13 @@ def test_parts_of_a_step_add_up_to_the_whole(task, gamma):
         "regression": None,
     }[task]
     logits = LOGITS[:, :1] if task == "regression" else LOGITS
-    whole = classification_loss(logits, targets, task, weight, gamma)
+    how = LossConfig(focal_gamma=gamma)
+    whole = classification_loss(logits, targets, task, None, weight, how)
     parts = [slice(0, 1), slice(1, 3), slice(3, 7)]
-    shares = [classification_loss(logits[s], targets[s], task, weight, gamma, num_labelled=6) for s in parts]
+    shares = [classification_loss(logits[s], targets[s], task, 6, weight, how) for s in parts]
     torch.testing.assert_close(sum(shares), whole)
     assert whole > 0
-    nothing = classification_loss(logits[2:3], targets[2:3], task, weight, gamma)
+    nothing = classification_loss(logits[2:3], targets[2:3], task, None, weight, how)
     assert nothing == 0
 
 
@@ -109,7 +115,7 @@ def test_parts_of_a_step_add_up_to_the_whole(task, gamma):
 def test_a_sure_model_has_a_finite_gradient(gamma):
     logits = torch.tensor([[200.0, -200.0], [-200.0, 200.0]], requires_grad=True)
     for task, targets in (("single_label", [0, 0]), ("multi_label", [[1, 0], [1, 1]])):
-        classification_loss(logits, torch.tensor(targets), task, focal_gamma=gamma).backward()
+        classification_loss(logits, torch.tensor(targets), task, loss=LossConfig(focal_gamma=gamma)).backward()
     assert logits.grad is not None
     assert logits.grad.isfinite().all()
     assert logits.grad[1].abs().sum() > 0
@@ -117,10 +123,10 @@ def test_a_sure_model_has_a_finite_gradient(gamma):
 
 def test_half_precision_is_scored_in_float32():
     for task, targets in (("single_label", CLASSES), ("multi_label", ANSWERS)):
-        loss = classification_loss(LOGITS.half(), targets, task, focal_gamma=1.0)
+        loss = classification_loss(LOGITS.half(), targets, task, loss=LossConfig(focal_gamma=1.0))
         assert loss.dtype == torch.float32
         torch.testing.assert_close(
-            loss, classification_loss(LOGITS, targets, task, focal_gamma=1.0), rtol=1e-3, atol=1e-3
+            loss, classification_loss(LOGITS, targets, task, loss=LossConfig(focal_gamma=1.0)), rtol=1e-3, atol=1e-3
         )
 
 
@@ -129,11 +135,13 @@ def test_wrong_settings():
         LossConfig("balanced")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"loss\.focal_gamma=-1"):
         LossConfig(focal_gamma=-1)
+    with pytest.raises(ConfigError, match=r"loss\.focal_gamma=nan: expected a number from 0"):
+        LossConfig(focal_gamma=math.nan)
     with pytest.raises(ConfigError, match=r"loss\.label_smoothing=1\.0"):
         LossConfig(label_smoothing=1.0)
     with pytest.raises(ConfigError, match=r"loss\.beta=1\.0"):
         class_weights([1, 2], "effective", beta=1.0)
     with pytest.raises(ConfigError, match="not a regression"):
-        classification_loss(LOGITS[:, :1], torch.zeros(7), "regression", focal_gamma=1.0)
+        classification_loss(LOGITS[:, :1], torch.zeros(7), "regression", loss=LossConfig(focal_gamma=1.0))
     with pytest.raises(ConfigError, match=r"expected shape \(4, 2\), got \(4,\)"):
-        classification_loss(LOGITS, ANSWERS, "multi_label", torch.ones(4))
+        classification_loss(LOGITS, ANSWERS, "multi_label", weight=torch.ones(4))

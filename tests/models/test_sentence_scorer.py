@@ -100,10 +100,11 @@ def test_a_checkpoint_holds_the_scorer(names):
         assert (copy(with_names(99)).kept == kept).all()
 
 
-def test_more_sentences_than_asked_for_are_sampled_down(caplog):
+def test_more_sentences_than_are_kept_are_sampled_down(caplog, monkeypatch):
+    monkeypatch.setattr("longdoc.models.sentence_scorer._MOST_SENTENCES", 50)
     documents = [with_names(i) for i in range(5)]
     with caplog.at_level(logging.INFO):
-        build_sentence_scorer(documents, "ner", splitter="line", max_sentences=50)
+        build_sentence_scorer(documents, "ner", splitter="line")
     assert "trained on 50 of 200 training sentences" in caplog.text
 
 
