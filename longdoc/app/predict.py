@@ -7,7 +7,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -138,14 +137,11 @@ def _input(name: str, options: Namespace) -> Iterable[Document]:
     return read(name, options.input_format, options.on_error, read_options)
 
 
-@dataclass
 class StandardInput(DocumentSource):
     """Standard input, held to the same checks as files.
 
     It is JSON lines where the first visible character is a brace, else one text, unless the format is named.
     """
-
-    files: tuple[tuple[Path, str], ...] = ((Path("<stdin>"), "auto"),)
 
     def raw_rows(self) -> Iterator[tuple[Path, Iterator[RawRow]]]:
         """Yield the rows as they come."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -152,9 +153,10 @@ class DocumentDataModule(L.LightningDataModule):
         self._resumed: dict[str, int] | None = None
 
     def encoded_by(self, preprocessor: Preprocessor) -> "DocumentDataModule":
-        """The same documents and settings with another preprocessor."""
+        """The same documents and settings with another preprocessor, which takes over what happens to overlap."""
         other = copy(self)
-        other.preprocessor, other._encoded, other.trainer = preprocessor, {}, None
+        other.preprocessor = replace(preprocessor, overlapping=self.preprocessor.overlapping)
+        other._encoded, other.trainer = {}, None
         return other
 
     def prepare_data(self) -> None:

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 from longdoc.errors import ConfigError, DataError
-from longdoc.text.documents import Document
+from longdoc.text.documents import Document, Span
 from longdoc.training.data import DocumentDataModule
 from tests.training import little
 
@@ -86,3 +88,11 @@ def test_refusals(tmp_path):
     for documents in ([], [Document("d", " \n", ())]):
         with pytest.raises(DataError, match="split train: expected at least one document with text"):
             DocumentDataModule({"train": documents}, prepared, cache_dir=tmp_path).train_dataloader()
+
+
+def test_another_preprocessor_treats_overlap_as_the_first_does(tmp_path):
+    nested = Document("d", "Anna Berg", (Span(0, 9, "PER"), Span(0, 4, "PER")))
+    kind = replace(little.preprocessor(), overlapping="outermost")
+    data = DocumentDataModule({"train": [nested]}, kind, cache_dir=tmp_path)
+    (encoded,) = data.encoded_by(little.preprocessor()).encoded("train")
+    assert [item.reason for item in encoded.lost] == ["overlapping"]

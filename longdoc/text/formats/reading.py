@@ -203,7 +203,7 @@ def _files_of(path: Path, format: str) -> tuple[tuple[Path, str], ...]:
     suffixes = {entry.suffix.lower() for entry in known}
     if format == "auto" and suffixes <= {".txt", ".ann"}:
         format = "brat" if ".ann" in suffixes else "text"
-    if suffixes & ({".txt", ".ann"} if format == "brat" else {".txt"} if format == "text" else set()):
+    if suffixes & {"brat": {".txt", ".ann"}, "text": {".txt"}}.get(format, set()):
         return ((path, format),)
     if not known:
         raise DataError(f"{path}: holds no file of a known format ({', '.join(SUFFIXES)}){listed(entries)}")

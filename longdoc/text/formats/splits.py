@@ -75,8 +75,8 @@ def read_splits(
     named = named_parts(path, format) if path.is_dir() else {}
     if named:
         read_files = {*named.values(), *(beside(entry, ".ann") for entry in named.values())}
-        unread = [entry for entry in inside(path, path.iterdir()) if _is_data(entry) and entry not in read_files]
-        if unread:
+        data = [e for e in inside(path, path.iterdir()) if e.is_dir() or e.suffix.lower() in SUFFIXES]
+        if unread := [entry for entry in data if entry not in read_files]:
             log.warning("%s: beside the named parts nothing is read%s", path, listed(unread))
         found = {name: read(entry, format, on_error, options) for name, entry in named.items()}
         return complete_splits(found, str(path), seed)
@@ -119,9 +119,8 @@ def named_parts(folder: Path, format: str = "auto") -> dict[str, Path]:
     for name, spellings in SPLIT_NAMES.items():
         claims = [entry for entry in entries if (entry.name if entry.is_dir() else entry.stem).lower() in spellings]
         claims = claims or [entry for entry in entries if _parts_in_name(entry) == [name]]
-        texts = [entry for entry in claims if entry.suffix.lower() == ".txt"]
-        if len(claims) == 2 and len(texts) == 1 and {entry.suffix.lower() for entry in claims} == {".txt", ".ann"}:
-            claims = texts
+        partners = [beside(entry, ".ann") for entry in claims if entry.suffix.lower() == ".txt"]
+        claims = [entry for entry in claims if entry not in partners]
         if len(claims) > 1:
             raise DataError(
                 f"{folder}: expected one file or folder for {name}{listed(claims)}; put several into a folder {name}"
@@ -133,14 +132,10 @@ def named_parts(folder: Path, format: str = "auto") -> dict[str, Path]:
 
 def _parts_in_name(entry: Path) -> list[str]:
     """The parts that a file of data has in its name as a word."""
-    if entry.is_dir() or not _is_data(entry) or entry.suffix.lower() in (".txt", ".ann"):
+    if entry.is_dir() or entry.suffix.lower() not in SUFFIXES.keys() - {".txt", ".ann"}:
         return []
     words = set(re.findall(r"[^\W_]+", entry.stem.lower()))
     return [name for name, spellings in SPLIT_NAMES.items() if words.intersection(spellings)]
-
-
-def _is_data(entry: Path) -> bool:
-    return entry.is_dir() or entry.suffix.lower() in SUFFIXES
 
 
 def _split(source: DocumentSource, parts: tuple[str, ...], seed: int) -> dict[str, DocumentSource]:
