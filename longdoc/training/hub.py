@@ -114,7 +114,7 @@ def _present(columns: list[str], names: tuple[str, ...]) -> str | None:
 def _named(value: Any, feature: Any) -> Any:
     """Replace the numbers of class labels by their names, and -1, which stands for no label, by None."""
     if isinstance(feature, ClassLabel):
-        return feature.int2str(value) if value in range(feature.num_classes) else None
+        return feature.names[value] if value in range(feature.num_classes) else None
     if isinstance(feature, List) and value is not None:
         return [_named(item, feature.feature) for item in value]
     if isinstance(feature, dict) and value is not None:

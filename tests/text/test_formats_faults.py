@@ -128,6 +128,11 @@ def test_jsonl(tmp_path, caplog):
     assert documents["crlf"].spans[0].key == (6, 9, "A")
 
 
+def test_a_slice_holds_characters(tmp_path):
+    (tmp_path / "x.jsonl").write_text(dumped(entities=[entity(0, 3, slice="\ud800")]))
+    check(read(tmp_path / "x.jsonl"), {1: "slice of span 0-3 must be a string that can be used"}, 0)
+
+
 def test_json_array(tmp_path):
     rows, expected = plant(JSON_FAULTS)
     path = tmp_path / "x.json"

@@ -228,8 +228,8 @@ def _checked_spans(
             problem = f"span {start}-{end} covers only white space"
         if problem is None and score is not None and (type(score) not in (int, float) or not 0 <= score <= 1):  # type: ignore[operator]
             problem = f"score of span {start}-{end} must be within 0 and 1, got {score!r:.80}"
-        if problem is None and not (part is None or isinstance(part, str)):
-            problem = f"slice of span {start}-{end} must be a string, got {part!r:.80}"
+        if problem is None and not (part is None or (isinstance(part, str) and character_problem(part) is None)):
+            problem = f"slice of span {start}-{end} must be a string that can be used, got {part!r:.80}"
         if problem is None:
             span = Span(start, end, str(label), None if score is None else float(score), part)  # type: ignore[arg-type]
             problem = f"span {start}-{end} {label} stands there twice" if span in spans else None

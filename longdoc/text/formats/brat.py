@@ -57,10 +57,8 @@ def _text_row(file: Path, name: str) -> RawRow:
     text = file.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="surrogateescape")
     row = RawRow(1, name, text, file=file)
     if character_problem(text):
-        for number, line in numbered_lines(file):
-            problem = character_problem(line)
-            if problem:
-                row.problems.append((number, problem))
+        lines = numbered_lines(file)
+        row.problems = [(number, problem) for number, line in lines if (problem := character_problem(line))]
     return row
 
 
