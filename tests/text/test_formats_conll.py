@@ -136,7 +136,7 @@ def test_an_edited_tag_counts_and_an_edited_token_is_reported(tmp_path):
 def test_comments_of_sentences_are_passed_over(tmp_path):
     sentence = '# sent_id = s1\n# id = "s1"\n# text = "Ann ran."\n1\tAnn\tB-PER\n2\tran\tO\n3\t.\tO\n\n'
     expected = ["Ann ran .\nAnn ran ."]
-    documents, _ = reading(tmp_path, 2 * sentence, fields={"text": 1})
+    documents, _ = reading(tmp_path, "# newdoc id = a\n# newpar\n" + 2 * sentence, fields={"text": 1})
     assert [(document.id, document.text) for document in documents] == [("x:1", expected[0])]
     documents, _ = reading(tmp_path, 2 * ("-DOCSTART- O O\n\n" + 2 * sentence), fields={"text": 1})
     assert [(document.id, document.text) for document in documents] == [("x:1", expected[0]), ("x:2", expected[0])]

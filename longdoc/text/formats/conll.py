@@ -25,7 +25,7 @@ DOCUMENT_START = "-DOCSTART-"
 PREFIXES = {"iob1": "BI", "iob2": "BI", "bioes": "BIES", "bilou": "BILU"}
 _BLANK = " \t\r\n"
 _BLANKS = re.compile(r"\s+")
-_COMMENT = re.compile(r"# ([\w.]+) = ?(.*)")
+_COMMENT = re.compile(r"# (?:new(?:doc|par)\b|([\w.]+) = ?(.*))")
 _COLUMN_GAP = re.compile(r"[ \t]+")
 _TAG = re.compile(r"(?:O|([BIESLU])-(.+))", re.DOTALL)
 _ANYTHING = re.compile(".*", re.DOTALL)
@@ -66,7 +66,7 @@ def rows_conll(path: Path, options: ReadOptions) -> Iterator[RawRow]:
                 yield _finished(row, tokens, layout.scheme)
             row, tokens, opens, started, in_head = RawRow(number), [], True, True, True
         elif opens and (comment := _COMMENT.match(line)):
-            if in_head:
+            if in_head and comment[1]:
                 _take_comment(row, comment[1], comment[2], number)
         else:
             if not started:
