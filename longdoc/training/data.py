@@ -164,6 +164,16 @@ class DocumentDataModule(L.LightningDataModule):
         for split in self.splits:
             self.encoded(split)
 
+    def setup(self, stage: str) -> None:  # noqa: ARG002
+        """Refuse a module, or a student, that means other tags by the same numbers."""
+        module = getattr(self.trainer, "lightning_module", None)
+        other = getattr(getattr(module, "student", module), "preprocessor", None)
+        if isinstance(other, Preprocessor) and other.tags != self.preprocessor.tags:
+            raise ConfigError(
+                f"DocumentDataModule(preprocessor): expected that of the module, got other tags: "
+                f"{self.preprocessor.tags}, in the module {other.tags}"
+            )
+
     def encoded(self, split: str) -> EncodedTable:
         """The encoded documents of a split."""
         if split not in self._encoded:

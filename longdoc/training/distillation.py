@@ -40,7 +40,6 @@ from longdoc.training.module import (
     CHECKPOINT_KEY,
     DocumentModule,
     build_optimizer,
-    check_tags,
     log_dev_scores,
     note_dimensions,
 )
@@ -282,7 +281,6 @@ class DistillationModule(L.LightningModule):
     def setup(self, stage: str) -> None:
         """Have the teacher ready, and its answers."""
         note_dimensions(self)
-        check_tags(self.student, getattr(self.trainer, "datamodule", None))
         if stage != "fit":
             return
         self._read_data()

@@ -145,9 +145,8 @@ class DocumentModule(L.LightningModule, Generic[R]):
             return self.results([self.encode(document)])[0]
 
     def setup(self, stage: str) -> None:  # noqa: ARG002
-        """Note which weights are matrices, before FSDP makes vectors of them all; refuse data with other tags."""
+        """Note which weights are matrices, before FSDP makes vectors of them all."""
         note_dimensions(self)
-        check_tags(self, getattr(self.trainer, "datamodule", None))
 
     def configure_optimizers(self) -> Any:
         """AdamW and its schedule, stepped every optimiser step."""
@@ -190,16 +189,6 @@ def log_dev_scores(module: L.LightningModule, scored: DocumentModule) -> None:
     """Log what ``scored`` has counted in a validation of ``module``, which may hold it."""
     for name, value in scored.epoch_scores("dev").items():
         module.log(f"dev/{name}", value, prog_bar=name in scored.shown)
-
-
-def check_tags(module: DocumentModule, data: Any) -> None:
-    """Refuse a datamodule whose preprocessor says by the same numbers something else."""
-    ours, theirs = module.preprocessor, getattr(data, "preprocessor", None)
-    if isinstance(theirs, Preprocessor) and theirs.tags != ours.tags:
-        raise ConfigError(
-            f"{type(module).__name__}: expected a datamodule with the same preprocessor, got other tags: "
-            f"{theirs.tags}, in the module {ours.tags}"
-        )
 
 
 def note_dimensions(module: L.LightningModule) -> None:

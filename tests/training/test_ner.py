@@ -172,7 +172,9 @@ def test_a_datamodule_with_other_tags_is_refused(tmp_path):
         data = DocumentDataModule(
             little.corpus(), replace(prepared, tags=TagScheme(labels)), cache_dir=tmp_path / "cache"
         )
-        with pytest.raises(ConfigError, match=r"NERModule: expected a datamodule with the same preprocessor, got .*"):
+        with pytest.raises(
+            ConfigError, match=r"expected that of the module, got other tags: .*'PER', .*in the module .*"
+        ):
             little.trainer(tmp_path, epochs=1).fit(little.module(), data)
 
 
