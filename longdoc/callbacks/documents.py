@@ -102,13 +102,7 @@ class DocumentCallback(L.Callback):
             self.begin(trainer, pl_module)
 
     def on_validation_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *_: Any, **__: Any
     ) -> None:
         if _stage(trainer) in self.stages:
             self.take(trainer, outputs, batch, _stage(trainer))

@@ -46,6 +46,14 @@ class Batch:
     document_ids: tuple[str, ...] = ()
     item_place: Tensor | None = None
 
+    @classmethod
+    def of_windows(cls, input_ids: Tensor, lengths: Sequence[int]) -> "Batch":
+        """Make a batch of windows, each a document of its own, without words to label."""
+        none = torch.zeros(0, dtype=torch.long)
+        documents = torch.arange(len(lengths) + 1)
+        bounds = torch.tensor([0, *lengths]).cumsum(0)
+        return cls(input_ids, bounds, documents, none, torch.full_like(input_ids, -1), none)
+
     @property
     def num_windows(self) -> int:
         """W."""

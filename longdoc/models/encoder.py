@@ -24,6 +24,7 @@ from longdoc.models.hf_attention import (
     use_longdoc_attention,
 )
 from longdoc.models.hf_positions import learned_positions, num_positions, num_special_rows
+from longdoc.models.hf_probes import evaluation
 from longdoc.text.tokens import WordTokenizer
 
 log = logging.getLogger(__name__)
@@ -175,7 +176,6 @@ def require_rebuildable(encoder: Encoder, name: str) -> None:
         )
 
 
-@torch.enable_grad()
 def freeze_unread_(encoder: Encoder) -> None:
     """Freeze the parameters that the output does not depend on: without a gradient, they would stop DDP.
 
@@ -183,19 +183,16 @@ def freeze_unread_(encoder: Encoder) -> None:
     as the text decides which of them are asked.
     """
     model = encoder.model
-    modes = [part for part in model.modules() if part.training]
     table: Any = model.get_input_embeddings()
-    ids = torch.full((2, 9), table.num_embeddings // 2, device=table.weight.device)
-    hidden = model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
-    for part in modes:
-        part.training = True
-    read, nodes = set(), {hidden.grad_fn}
-    seen = set(nodes)
+    batch = Batch.of_windows(torch.full((15,), table.num_embeddings // 2), (9, 6)).to(table.weight.device)
+    with evaluation(model), torch.enable_grad():
+        nodes: list[Any] = [encoder(batch).grad_fn]
+    seen, read = set(nodes), set()
     while nodes:
         node = nodes.pop()
         read.add(id(getattr(node, "variable", None)))
         more = {earlier for earlier, _ in node.next_functions if earlier is not None} - seen
-        nodes |= more
+        nodes += more
         seen |= more
     unread = {n: p for n, p in model.named_parameters() if id(p) not in read and p.requires_grad and "expert" not in n}
     for parameter in unread.values():

@@ -22,7 +22,7 @@ from longdoc.attention.engine import BACKENDS, Backend
 from longdoc.attention.pattern import Control
 from longdoc.errors import ConfigError, check_choice, check_integer
 from longdoc.models.hf_positions import Positions, num_positions, position_ids, set_positions_
-from longdoc.models.hf_probes import encoder_input
+from longdoc.models.hf_probes import encoder_input, evaluation
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +171,6 @@ def packed_inputs(model: PreTrainedModel, input_ids: Tensor, pattern: Pattern) -
     return inputs
 
 
-@torch.no_grad()
 def packing_error(model: PreTrainedModel) -> float:
     """Run two segments packed and each alone, and give the largest difference, relative to the largest hidden state.
 
@@ -182,7 +181,6 @@ def packing_error(model: PreTrainedModel) -> float:
         model: After `use_longdoc_attention`.
     """
     base: Any = model.base_model
-    was_training = base.training
     table = base.get_input_embeddings()
     lengths = (9, 6)
     generator = torch.Generator().manual_seed(0)
@@ -192,12 +190,9 @@ def packing_error(model: PreTrainedModel) -> float:
     if mask_id is not None and mask_id < table.num_embeddings:
         ids[1] = mask_id
     ids = ids.to(table.weight.device)
-    base.eval()
-    try:
+    with evaluation(base):
         packed = base(**packed_inputs(base, ids, packed_pattern(base, lengths, ids))).last_hidden_state[0]
         alone = [base(input_ids=part[None], attention_mask=torch.ones_like(part[None])) for part in ids.split(lengths)]
-    finally:
-        base.train(was_training)
     expected = torch.cat([out.last_hidden_state[0] for out in alone])
     return float((packed - expected).abs().max() / expected.abs().max())
 

@@ -181,11 +181,7 @@ def probe_batch(tokenizer: WordTokenizer, lengths: Sequence[int]) -> Batch:
     for length in lengths:
         middle = torch.randint(low, max(3 * low, low + 1), (length - tokenizer.num_special,), generator=generator)
         ids += [torch.tensor(tokenizer.prefix_ids), middle, torch.tensor(tokenizer.suffix_ids)]
-    stream = torch.cat(ids).long()
-    nothing = torch.zeros(0, dtype=torch.long)
-    bounds = torch.tensor([0, *lengths]).cumsum(0)
-    documents = torch.arange(len(lengths) + 1)
-    return Batch(stream, bounds, documents, nothing, torch.full_like(stream, -1), nothing)
+    return Batch.of_windows(torch.cat(ids).long(), lengths)
 
 
 def hf_tokenizer(tokenizer: WordTokenizer, max_tokens: int | None) -> PreTrainedTokenizerFast:

@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 from itertools import accumulate
 
 import pytest
@@ -21,12 +22,10 @@ D, K = 24, 3
 
 def batch_of(documents: list[list[int]], ids: torch.Tensor | None = None) -> Batch:
     lengths = [length for document in documents for length in document]
-    bounds = torch.tensor([0, *lengths]).cumsum(0)
     if ids is None:
-        ids = torch.randint(5, VOCAB, (int(bounds[-1]),), generator=torch.Generator().manual_seed(0))
+        ids = torch.randint(5, VOCAB, (sum(lengths),), generator=torch.Generator().manual_seed(0))
     of_documents = torch.tensor([0, *accumulate(len(document) for document in documents)])
-    none = torch.zeros(0, dtype=torch.long)
-    return Batch(ids, bounds, of_documents, none, torch.full_like(ids, -1), none)
+    return replace(Batch.of_windows(ids, lengths), document_bounds=of_documents)
 
 
 def encoder_of(packed: bool = True, dropout: float = 0.0) -> Encoder:
@@ -40,7 +39,12 @@ def encoder_of(packed: bool = True, dropout: float = 0.0) -> Encoder:
 def head_of(method: str, task: str = "single_label") -> ClassificationHead:
     torch.manual_seed(1)
     num_labels = 1 if task == "regression" else K
-    aggregator = build_aggregator(method, D, num_labels, dropout=0.0)
+    aggregator = build_aggregator(method, D, num_labels)
+    for part in aggregator.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.0
+        elif isinstance(part, torch.nn.MultiheadAttention):
+            part.dropout = 0.0
     return ClassificationHead(D, num_labels, task, aggregator, dropout=0.0)
 
 

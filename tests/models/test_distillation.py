@@ -28,10 +28,8 @@ LENGTHS = (7, 30, 2)
 
 
 def batch_of(lengths: tuple[int, ...]) -> Batch:
-    bounds = torch.tensor([0, *lengths]).cumsum(0)
-    ids = torch.randint(5, VOCAB, (int(bounds[-1]),), generator=torch.Generator().manual_seed(0))
-    none = torch.zeros(0, dtype=torch.long)
-    return Batch(ids, bounds, torch.tensor([0, len(lengths)]), none, torch.full_like(ids, -1), none)
+    ids = torch.randint(5, VOCAB, (sum(lengths),), generator=torch.Generator().manual_seed(0))
+    return Batch.of_windows(ids, lengths)
 
 
 def test_golden_answers():

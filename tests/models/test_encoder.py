@@ -35,10 +35,8 @@ BERT = {
 
 
 def flat_batch(seed: int = 0) -> Batch:
-    bounds = torch.tensor([0, *LENGTHS]).cumsum(0)
-    ids = torch.randint(5, VOCAB, (int(bounds[-1]),), generator=torch.Generator().manual_seed(seed))
-    none = torch.zeros(0, dtype=torch.long)
-    return Batch(ids, bounds, torch.tensor([0, len(bounds) - 1]), none, torch.full_like(ids, -1), none)
+    ids = torch.randint(5, VOCAB, (sum(LENGTHS),), generator=torch.Generator().manual_seed(seed))
+    return Batch.of_windows(ids, LENGTHS)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -26,11 +26,8 @@ from tests.models.tiny import tiny_encoder
 
 
 def windows(*lengths: int) -> Batch:
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(16, 60, (sum(lengths),), generator=generator)
-    none = torch.zeros(0, dtype=torch.long)
-    bounds = torch.tensor([0, *lengths]).cumsum(0)
-    return Batch(ids, bounds, torch.arange(len(lengths) + 1), none, torch.full_like(ids, -1), none)
+    ids = torch.randint(16, 60, (sum(lengths),), generator=torch.Generator().manual_seed(0))
+    return Batch.of_windows(ids, lengths)
 
 
 def encoder_of(family: str, attention: AttentionConfig | None = None) -> Encoder:

@@ -17,10 +17,8 @@ def small(**settings: object):
 
 
 def flat_batch() -> Batch:
-    bounds = torch.tensor([0, *LENGTHS]).cumsum(0)
-    ids = torch.randint(4, 200, (int(bounds[-1]),), generator=torch.Generator().manual_seed(0))
-    none = torch.zeros(0, dtype=torch.long)
-    return Batch(ids, bounds, torch.tensor([0, len(bounds) - 1]), none, torch.full_like(ids, -1), none)
+    ids = torch.randint(4, 200, (sum(LENGTHS),), generator=torch.Generator().manual_seed(0))
+    return Batch.of_windows(ids, LENGTHS)
 
 
 def test_a_flat_batch_equals_row_by_row():
