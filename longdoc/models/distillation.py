@@ -7,7 +7,7 @@ C keys of a block.
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -320,8 +320,8 @@ def relation_loss(student: Sequence[LayerPass], teacher: Sequence[LayerPass], nu
     """
     total, rows = student[0].q.new_zeros((), dtype=torch.float32), 0
     for ours, theirs in _pairs(student, teacher):
-        parts, seen = num_heads or len(theirs.q), ours.pattern
-        plain = Pattern.packed(seen.lengths, seen.left, seen.right, seen.global_tokens)  # without a distance bias
+        parts = num_heads or len(theirs.q)
+        plain = replace(ours.pattern, slopes=None)
         for name in ("q", "k", "v"):
             one, other = (_recut(getattr(side, name), parts) for side in (ours, theirs))
             sides = [LayerPass(plain, None, x, x, x) for x in (one, other)]

@@ -252,9 +252,8 @@ def attention_forward(
     if position_bias is not None:
         raise ConfigError(f"{type(module).__name__}: a learned position bias is not supported; {_ADVICE}")
     pattern = longdoc_pattern if sliding_window is None else longdoc_pattern.narrowed(sliding_window - 1)
-    config: Any = getattr(module, "config", None)
-    settings = settings_of(config)
-    backend = "auto" if settings is None else settings.backend
+    kept = getattr(getattr(module, "config", None), "longdoc", None)
+    backend: Backend = "auto" if kept is None else kept["backend"]
     out = attend(query, key, value, pattern, scale=scaling, dropout=dropout, backend=backend)
     return out.transpose(1, 2), None
 

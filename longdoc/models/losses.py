@@ -37,7 +37,7 @@ class LossConfig:
     def __post_init__(self) -> None:
         check_choice("loss.weight", self.weight, get_args(ClassWeighting))
         if type(self.focal_gamma) not in (int, float) or not 0 <= self.focal_gamma < math.inf:
-            raise ConfigError(f"loss.focal_gamma={self.focal_gamma!r}: expected a number from 0")
+            raise ConfigError(f"loss.focal_gamma={self.focal_gamma!r}: expected 0 or more")
         check_share("loss.label_smoothing", self.label_smoothing)
         check_share("loss.beta", self.beta)
 
