@@ -133,18 +133,15 @@ class LastCheckpoint(Checkpoint):
         self._begin_evaluation(trainer, trainer.num_test_batches)
 
     def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *at: Any) -> None:  # noqa: ARG002
-        """Hear signals in a test too."""
+        """Hear signals in a test or a prediction too."""
         self._poll(trainer, at[0])
         self._leave(trainer)
+
+    on_predict_batch_end = on_test_batch_end  # type: ignore[assignment]
 
     def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
         """Begin to listen."""
         self._begin_evaluation(trainer, trainer.num_predict_batches)
-
-    def on_predict_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *at: Any) -> None:  # noqa: ARG002
-        """Hear signals in a prediction too."""
-        self._poll(trainer, at[0])
-        self._leave(trainer)
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:  # noqa: ARG002
         """Keep the random generators of all processes."""

@@ -35,7 +35,7 @@ from longdoc.text.classes import ClassScheme
 from longdoc.text.preprocess import EncodedDocument
 from longdoc.text.windows import Windows
 from longdoc.training.classification import DocumentClassificationModule
-from longdoc.training.data import DocumentDataModule
+from longdoc.training.data import DocumentDataModule, seen_words
 from longdoc.training.module import (
     CHECKPOINT_KEY,
     DocumentModule,
@@ -43,7 +43,7 @@ from longdoc.training.module import (
     log_dev_scores,
     note_dimensions,
 )
-from longdoc.training.ner import NERModule, seen_words
+from longdoc.training.ner import NERModule
 from longdoc.training.sampler import fill_batches
 from longdoc.training.store import code_version, content_digest
 

@@ -16,14 +16,10 @@ from longdoc.models.tagging import Subword, TaggingHead, tag_probs
 from longdoc.text.preprocess import EncodedDocument, Preprocessor, window_items
 from longdoc.text.results import DocumentResult
 from longdoc.text.stitching import Aggregation, Stitcher, decode_spans
+from longdoc.training.data import seen_words
 from longdoc.training.metrics import SpanF1
 from longdoc.training.module import DocumentModule, Split
 from longdoc.training.optim import OptimizerConfig
-
-
-def seen_words(encoded: EncodedDocument) -> np.ndarray:
-    """Which words some window reads. *Shape:* (num_words,), bool."""
-    return (encoded.first_token >= 0) & (encoded.first_token < encoded.windows.num_covered)
 
 
 class NERModule(DocumentModule[DocumentResult]):

@@ -166,6 +166,13 @@ def test_dev_loss_is_the_mean_over_the_words_that_were_read():
     assert module.epoch_scores("dev")["loss"] == pytest.approx(expected, rel=1e-5)
 
 
+def test_words_that_no_window_reads_have_no_weight(tmp_path):
+    prepared = replace(little.preprocessor(), windower=Windower(12, 0, mode="truncate"))
+    data = DocumentDataModule(little.corpus(), prepared, cache_dir=tmp_path)
+    num_read = sum(int((e.first_token < e.windows.num_covered).sum()) for e in data.encoded("train"))
+    assert sum(data.tag_counts()) == num_read < sum(len(e.words) for e in data.encoded("train"))
+
+
 def test_a_datamodule_with_other_tags_is_refused(tmp_path):
     prepared = little.preprocessor()
     for labels in (("PER", "ORG"), ("ORG", "PER", "LOC")):
