@@ -274,7 +274,7 @@ class OutputDrift(DocumentCallback, Drift):
             now = _total(trainer, self._now)
             if trainer.state.fn == "fit":
                 self.baseline = now
-                if not any(now.values()):
+                if not any(now.values()) and trainer.is_global_zero:
                     self.alarm(["results"], "validation steps return no results, so there is nothing to compare with")
             else:
                 self.compare(trainer, self.baseline, now, stage)

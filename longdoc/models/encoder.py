@@ -3,6 +3,7 @@
 Shapes: T tokens of the batch, W windows, L tokens of the longest window, D width.
 """
 
+import copy
 import json
 import logging
 from dataclasses import fields
@@ -24,7 +25,6 @@ from longdoc.models.hf_attention import (
     use_longdoc_attention,
 )
 from longdoc.models.hf_positions import learned_positions, num_positions, num_special_rows
-from longdoc.models.hf_probes import evaluation
 from longdoc.text.tokens import WordTokenizer
 
 log = logging.getLogger(__name__)
@@ -179,14 +179,14 @@ def require_rebuildable(encoder: Encoder, name: str) -> None:
 def freeze_unread_(encoder: Encoder) -> None:
     """Freeze the parameters that the output does not depend on: without a gradient, they would stop DDP.
 
-    The pooler is gone already; such are Longformer's weights of global attention, and LUKE's of entities. Experts stay,
-    as the text decides which of them are asked.
+    Such are Longformer's weights of global attention, and LUKE's of entities. Experts stay, as the text decides which
+    are asked, and so does all of MRA, which gives zeros where its CUDA kernel is missing.
     """
-    model = encoder.model
-    table: Any = model.get_input_embeddings()
-    batch = Batch.of_windows(torch.full((15,), table.num_embeddings // 2), (9, 6)).to(table.weight.device)
-    with evaluation(model), torch.enable_grad():
-        nodes: list[Any] = [encoder(batch).grad_fn]
+    if encoder.model.config.model_type == "mra":
+        return
+    probe = copy.deepcopy(encoder).eval()  # BigBird changes its attention for good where a text is short
+    with torch.enable_grad():
+        nodes: list[Any] = [probe(Batch.of_windows(torch.full((15,), 7), (9, 6)).to(probe.model.device)).grad_fn]
     seen, read = set(nodes), set()
     while nodes:
         node = nodes.pop()
@@ -194,13 +194,12 @@ def freeze_unread_(encoder: Encoder) -> None:
         more = {earlier for earlier, _ in node.next_functions if earlier is not None} - seen
         nodes += more
         seen |= more
-    unread = {n: p for n, p in model.named_parameters() if id(p) not in read and p.requires_grad and "expert" not in n}
-    for parameter in unread.values():
-        parameter.requires_grad_(False)
+    unread = [name for name, p in probe.model.named_parameters() if p.requires_grad and id(p) not in read]
+    unread = [name for name in unread if "expert" not in name]
+    for name in unread:
+        encoder.model.get_parameter(name).requires_grad_(False)
     if unread:
-        log.info(
-            "%s: %s parameters that nothing reads are frozen: %s", type(model).__name__, len(unread), ", ".join(unread)
-        )
+        log.info("%s: nothing reads %s; they are frozen", type(encoder.model).__name__, ", ".join(unread))
 
 
 def encoder_state(encoder: Encoder) -> dict[str, Any]:
@@ -231,7 +230,7 @@ def build_encoder(state: dict[str, Any]) -> Encoder:
 def without_pooler(model: PreTrainedModel) -> PreTrainedModel:
     """Remove the pooler: nothing reads it, and a parameter without a gradient stops DDP."""
     if getattr(model, "pooler", None) is not None:
-        model.register_module("pooler", None)
+        model.register_module("pooler", nn.Identity())  # some models call it in any case
     return model
 
 

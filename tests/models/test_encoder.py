@@ -2,7 +2,16 @@ import logging
 
 import pytest
 import torch
-from transformers import BertConfig, BertModel, FNetConfig, PreTrainedTokenizerFast
+from transformers import (
+    BertConfig,
+    BertModel,
+    BigBirdConfig,
+    BigBirdModel,
+    FNetConfig,
+    LayoutLMConfig,
+    LayoutLMModel,
+    PreTrainedTokenizerFast,
+)
 
 from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch
@@ -126,7 +135,7 @@ def test_a_float16_folder_is_loaded_as_float32_and_says_so(saved, caplog):
     assert {p.dtype for p in encoder.parameters()} == {torch.float32}
     assert "float16" in caplog.text
     assert all(part.training for part in encoder.modules()), "it would be trained without dropout"
-    assert encoder.model.pooler is None
+    assert not list(encoder.model.pooler.parameters())
     assert encoder.model.config.attention_probs_dropout_prob == 0.0
     assert (tokenizer.pad_id, tokenizer.unk_id) == (0, 1)
     rebuilt = build_encoder(encoder_state(encoder))
@@ -175,6 +184,18 @@ def test_every_family_can_be_built_again_and_what_nothing_reads_is_frozen(family
         assert "0.attention.self.query_global.weight" in frozen
     elif family != "DebertaV2":  # its positions are not read as the tiny one is set
         assert all("contact_head" in name for name in frozen)
+
+
+def test_looking_for_what_is_read_changes_no_encoder():
+    """BigBird gives up its sparse attention for good once it reads a short text."""
+    encoder = Encoder(without_pooler(BigBirdModel(BigBirdConfig(**BERT, max_position_embeddings=LIMIT))), 0)
+    freeze_unread_(encoder)
+    assert encoder.model.attention_type == "block_sparse"
+
+
+def test_a_pooler_that_is_always_called_may_be_removed():
+    config = LayoutLMConfig(**BERT, max_position_embeddings=LIMIT)
+    assert Encoder(without_pooler(LayoutLMModel(config)), 0)(flat_batch()).shape == (sum(LENGTHS), 24)
 
 
 @pytest.mark.parametrize(

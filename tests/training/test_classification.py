@@ -8,6 +8,7 @@ import torch
 from lightning.pytorch.callbacks import EMAWeightAveraging, ModelCheckpoint
 from torch.nn import functional as F
 
+from longdoc.callbacks import Throughput
 from longdoc.errors import ConfigError, DataError
 from longdoc.models.encoder import AttentionConfig, set_attention
 from longdoc.models.losses import LossConfig
@@ -379,3 +380,13 @@ def test_refusals():
         module_of("regression", loss=LossConfig("inverse"))
     with pytest.raises(ConfigError, match="aggregation='owner': expected one of mean, max"):
         module_of("single_label", aggregation="owner")
+
+
+def test_training_counts_the_tokens_that_its_encoder_reads(tmp_path):
+    module, throughput = module_of("single_label"), Throughput()
+    trainer, data = little.trainer(tmp_path, epochs=1), data_of(module, tmp_path)
+    trainer.callbacks.append(throughput)
+    trainer.fit(module, data)
+    read = [module.num_encoder_tokens(module.preprocessor(document)) for document in data.splits["train"]]
+    assert throughput.train_tokens == sum(read)
+    assert throughput.train_slots > sum(read)  # its windows are padded
