@@ -19,7 +19,7 @@ def why_not_flash(pattern: Pattern, q: Tensor, dropout: float) -> str | None:  #
     if q.device.type != "cuda":
         return f"flash-attn needs a CUDA device, the tensors are on {q.device.type}"
     if importlib.util.find_spec("flash_attn") is None:
-        return "flash-attn is not installed (pip install flash-attn)"
+        return "flash-attn is not installed (pip install 'longdoc[flash]')"
     if q.dtype not in _DTYPES:
         return f"flash-attn needs float16 or bfloat16, not {q.dtype}"
     if pattern.global_tokens is not None:

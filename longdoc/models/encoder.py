@@ -17,12 +17,12 @@ from longdoc.errors import ConfigError
 from longdoc.models.batch import Batch
 from longdoc.models.hf_attention import (
     AttentionConfig,
+    apply_attention,
     packed_inputs,
     packed_pattern,
     require_replaceable,
     self_check,
     settings_of,
-    use_longdoc_attention,
 )
 from longdoc.models.hf_positions import learned_positions, num_positions, num_special_rows
 from longdoc.text.tokens import WordTokenizer
@@ -106,7 +106,7 @@ def set_attention(encoder: Encoder, attention: AttentionConfig, max_tokens: int 
             f"attention.global_tokens={list(attention.global_tokens)} would change nothing: every token sees its whole "
             "window; set attention.left and attention.right, or global_tokens=[]"
         )
-    use_longdoc_attention(encoder.model, attention, max_tokens)
+    apply_attention(encoder.model, attention, max_tokens)
     encoder.packed = attention.packed == "auto" and self_check(encoder.model)
 
 
@@ -223,7 +223,7 @@ def build_encoder(state: dict[str, Any]) -> Encoder:
         ) from error
     settings = settings_of(config)
     if settings is not None:
-        use_longdoc_attention(model, settings, config.longdoc["max_tokens"])
+        apply_attention(model, settings, config.longdoc["max_tokens"])
     return Encoder(model, state["pad_id"], state["packed"])
 
 

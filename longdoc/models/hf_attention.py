@@ -85,7 +85,16 @@ class AttentionConfig:
 
 
 def use_longdoc_attention(
-    model: PreTrainedModel, attention: AttentionConfig, max_tokens: int | None = None
+    model: PreTrainedModel,
+    left: int | None = 256,
+    right: int | None = 256,
+    global_tokens: Literal["first"] | Sequence[int] | None = None,
+    global_token_ids: Sequence[int] = (),
+    alibi: bool = False,
+    positions: Positions = "auto",
+    max_tokens: int | None = None,
+    control: Control | None = None,
+    backend: Backend = "auto",
 ) -> PreTrainedModel:
     """Put longdoc's attention under an encoder, alone or under a head; call it again to change a setting.
 
@@ -94,8 +103,15 @@ def use_longdoc_attention(
 
     Args:
         model: The encoder. It is changed in place.
-        attention: What to do.
+        left: As all that is not told here, see `AttentionConfig`.
+        right: See there.
+        global_tokens: "first", positions within the segment, or None.
+        global_token_ids: See there.
+        alibi: See there.
+        positions: See there.
         max_tokens: Longest segment that must fit the position table; None for what fits already.
+        control: See there.
+        backend: See there.
 
     Returns:
         The same model.
@@ -103,6 +119,15 @@ def use_longdoc_attention(
     Raises:
         ConfigError: An encoder whose attention cannot be replaced, or settings that cannot work.
     """
+    chosen = (0,) if global_tokens == "first" else () if global_tokens is None else global_tokens
+    config = AttentionConfig(left, right, chosen, global_token_ids, alibi, positions, control, backend)
+    return apply_attention(model, config, max_tokens)
+
+
+def apply_attention(
+    model: PreTrainedModel, attention: AttentionConfig, max_tokens: int | None = None
+) -> PreTrainedModel:
+    """Do what ``use_longdoc_attention`` does, by a configuration."""
     require_replaceable(model)
     attention = replace(attention, alibi=attention.alibi or attention.positions == "alibi")
     before = getattr(model.config, "longdoc", None) or {}
@@ -279,7 +304,7 @@ class _GivePattern:
         if served is not None and longest > served:
             raise ConfigError(
                 f"a segment has {longest} tokens, the position table of {type(model).__name__} serves {served}: call "
-                f"use_longdoc_attention(model, AttentionConfig(...), max_tokens={longest})"
+                f"use_longdoc_attention(model, ..., max_tokens={longest})"
             )
         return args, {**kwargs, _KEYWORD: pattern}
 

@@ -24,7 +24,7 @@ from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAtt
 from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
 
 from longdoc.attention import Pattern, alibi_slopes, attend, first_tokens
-from longdoc.models.hf_attention import AttentionConfig, use_longdoc_attention
+from longdoc.models.hf_attention import AttentionConfig, apply_attention
 
 HEADS, WIDTH, NEIGHBOURS = 12, 64, 256
 LENGTHS = tuple(2**i for i in range(9, 18))
@@ -260,7 +260,7 @@ def compare_modernbert(length: int = 8192) -> None:
     torch.manual_seed(0)
     theirs = ModernBertModel(config).eval()
     theirs.set_attn_implementation("sdpa")
-    ours = use_longdoc_attention(copy.deepcopy(theirs), AttentionConfig())
+    ours = apply_attention(copy.deepcopy(theirs), AttentionConfig())
     ids = torch.randint(1, 1000, (1, length))
     times, hidden = {}, {}
     for name, model in (("theirs", theirs), ("ours", ours)):

@@ -12,7 +12,7 @@ from torch import nn
 from longdoc.callbacks import AttentionEntropy, HeadSimilarity, InputDrift, OutputDrift, ScoreRange
 from longdoc.callbacks.attention import output_sizes
 from longdoc.errors import ConfigError
-from longdoc.models.hf_attention import AttentionConfig, use_longdoc_attention
+from longdoc.models.hf_attention import AttentionConfig, apply_attention
 from tests.callbacks.models import EncoderModule, texts, tokenizer, trainer
 from tests.models.tiny import tiny_encoder
 
@@ -151,7 +151,7 @@ def test_the_attention_engine_gives_the_same_numbers_and_a_model_is_left_as_it_w
     for ours in (False, True):
         module, monitor = EncoderModule(), AttentionEntropy()
         if ours:
-            use_longdoc_attention(module.tagger, AttentionConfig())
+            apply_attention(module.tagger, AttentionConfig())
         hooks = len(module.tagger.bert._forward_pre_hooks)
         fit(monitor, module=module)
         assert len(module.tagger.bert._forward_pre_hooks) == hooks

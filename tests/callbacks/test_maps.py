@@ -13,7 +13,7 @@ from longdoc.attention.reference import reference_weights
 from longdoc.callbacks import AttentionMaps
 from longdoc.callbacks.maps import attention_band, attention_map, draw_map
 from longdoc.errors import ConfigError
-from longdoc.models.hf_attention import AttentionConfig, use_longdoc_attention
+from longdoc.models.hf_attention import AttentionConfig, apply_attention
 from tests.callbacks.models import EncoderModule, texts, tokenizer, trainer
 
 pytest.importorskip("matplotlib")
@@ -65,7 +65,7 @@ def test_chosen_texts_are_drawn_into_files_and_tensorboard(tmp_path: Path) -> No
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     module = WithTokenizer()
-    use_longdoc_attention(module.tagger, AttentionConfig(4, 4), max_tokens=4000)
+    apply_attention(module.tagger, AttentionConfig(4, 4), max_tokens=4000)
     chosen = ["w5 w7 w710 w8", "w5 w7 " * 300]
     maps = AttentionMaps(tmp_path / "maps", chosen, layers=(0, -1), every_n_steps=2, tokenizer="words")
     logger = TensorBoardLogger(tmp_path / "logs", name="", version="")

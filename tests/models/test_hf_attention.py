@@ -11,6 +11,7 @@ from transformers import AutoModel
 from longdoc.errors import ConfigError
 from longdoc.models.hf_attention import (
     AttentionConfig,
+    apply_attention,
     packed_inputs,
     packed_pattern,
     packing_error,
@@ -49,12 +50,19 @@ def assert_same(one, other, limit=1e-5):
         assert (gradient - other[1][name]).abs().max() < 1e-4 * max(1.0, float(gradient.abs().max())), name
 
 
+def test_keywords_and_a_configuration_say_the_same() -> None:
+    by_words = use_longdoc_attention(tiny_encoder("Bert"), left=3, right=4, global_tokens="first", alibi=True)
+    by_config = apply_attention(tiny_encoder("Bert"), AttentionConfig(3, 4, global_tokens=[0], alibi=True))
+    assert by_words.config.longdoc == by_config.config.longdoc
+    assert use_longdoc_attention(tiny_encoder("Bert")).config.longdoc["left"] == 256
+
+
 @pytest.mark.parametrize("family", PACKABLE)
 def test_equals_sdpa_where_the_window_covers_the_text(family):
     model = tiny_encoder(family)
     ids, mask = padded_batch(model)
     expected = outcome(model, mask, input_ids=ids, attention_mask=mask.long())
-    use_longdoc_attention(model, AttentionConfig(512, 512))
+    apply_attention(model, AttentionConfig(512, 512))
     assert_same(outcome(model, mask, input_ids=ids, attention_mask=mask.long()), expected)
     packed = packed_inputs(model, ids[mask], packed_pattern(model, mask.sum(1)))
     assert_same(outcome(model, None, **packed), expected)
@@ -66,7 +74,7 @@ def test_long_segments_equal_sdpa(family):
     model = tiny_encoder(family)
     ids, mask = padded_batch(model, (590, 33))
     expected = outcome(model, mask, input_ids=ids, attention_mask=mask.long())
-    use_longdoc_attention(model, AttentionConfig(589, 589, backend="blocked"))
+    apply_attention(model, AttentionConfig(589, 589, backend="blocked"))
     packed = packed_inputs(model, ids[mask], packed_pattern(model, mask.sum(1)))
     assert_same(outcome(model, None, **packed), expected)
 
@@ -78,13 +86,13 @@ def test_left_padding_and_no_mask(family):
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     expected = outcome(model, mask, input_ids=ids, attention_mask=mask.long(), position_ids=positions)
     whole = outcome(model, None, input_ids=ids[1:2])
-    use_longdoc_attention(model, AttentionConfig())
+    apply_attention(model, AttentionConfig())
     assert_same(outcome(model, mask, input_ids=ids, attention_mask=mask.long(), position_ids=positions), expected)
     assert_same(outcome(model, None, input_ids=ids[1:2]), whole)
 
 
 def test_embeddings_instead_of_ids():
-    model = use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(4, 4))
+    model = apply_attention(tiny_encoder("Bert"), AttentionConfig(4, 4))
     ids, mask = padded_batch(model)
     embedded = model.get_input_embeddings()(ids)
     from_ids = model(ids, mask).last_hidden_state
@@ -96,16 +104,16 @@ def test_modernbert_local_layers_keep_their_own_window(half_width):
     ours = tiny_encoder("ModernBert", local_attention=2 * half_width)
     theirs = copy.deepcopy(ours)
     ids, mask = padded_batch(ours, (60, 31))
-    use_longdoc_attention(ours, AttentionConfig())
+    apply_attention(ours, AttentionConfig())
     expected = theirs(ids, mask.long()).last_hidden_state[mask]
     assert (ours(ids, mask.long()).last_hidden_state[mask] - expected).abs().max() < 1e-5
-    use_longdoc_attention(ours, AttentionConfig(half_width - 1, None))
+    apply_attention(ours, AttentionConfig(half_width - 1, None))
     assert (ours(ids, mask.long()).last_hidden_state[mask] - expected).abs().max() > 1e-4
 
 
 def test_gradient_checkpointing_gives_the_same():
     for family in ("Bert", "ModernBert"):
-        model = use_longdoc_attention(tiny_encoder(family), AttentionConfig(8, 8, global_tokens=[0]))
+        model = apply_attention(tiny_encoder(family), AttentionConfig(8, 8, global_tokens=[0]))
         ids, mask = padded_batch(model)
         plain = outcome(model.train(), mask, input_ids=ids, attention_mask=mask.long())
         model.activation_checkpointing_enable({"use_reentrant": False})
@@ -117,7 +125,7 @@ def test_under_a_head():
     ids, mask = padded_batch(model)
     labels = torch.where(mask, ids % 3, -100)
     expected = model(input_ids=ids, attention_mask=mask.long(), labels=labels)
-    use_longdoc_attention(model, AttentionConfig(64, 64))
+    apply_attention(model, AttentionConfig(64, 64))
     actual = model(input_ids=ids, attention_mask=mask.long(), labels=labels)
     torch.testing.assert_close(actual.loss, expected.loss)
     torch.testing.assert_close(actual.logits[mask], expected.logits[mask], rtol=1e-5, atol=1e-5)
@@ -126,7 +134,7 @@ def test_under_a_head():
 
 
 def test_global_tokens_carry_far_news():
-    model = use_longdoc_attention(tiny_encoder("Bert", num_hidden_layers=1), AttentionConfig(2, 2))
+    model = apply_attention(tiny_encoder("Bert", num_hidden_layers=1), AttentionConfig(2, 2))
     ids, _ = padded_batch(model, (40,))
     changed = ids.clone()
     changed[0, 0] = 5 if ids[0, 0] != 5 else 6
@@ -136,16 +144,16 @@ def test_global_tokens_carry_far_news():
         return (model(ids).last_hidden_state - model(changed).last_hidden_state)[0, far].abs().max()
 
     assert difference() == 0
-    use_longdoc_attention(model, AttentionConfig(2, 2, global_tokens=[0]))
+    apply_attention(model, AttentionConfig(2, 2, global_tokens=[0]))
     assert difference() > 1e-4
-    use_longdoc_attention(model, AttentionConfig(2, 2, global_tokens=[3]))
+    apply_attention(model, AttentionConfig(2, 2, global_tokens=[3]))
     assert difference() == 0
-    use_longdoc_attention(model, AttentionConfig(2, 2, global_token_ids=[int(ids[0, 0]), int(changed[0, 0])]))
+    apply_attention(model, AttentionConfig(2, 2, global_token_ids=[int(ids[0, 0]), int(changed[0, 0])]))
     assert difference() > 1e-4
 
 
 def test_global_tokens_mean_the_same_packed_and_padded():
-    model = use_longdoc_attention(
+    model = apply_attention(
         tiny_encoder("Bert"), AttentionConfig(2, 3, global_tokens=[0, 5], global_token_ids=[7, 8], alibi=True)
     )
     ids, mask = padded_batch(model)
@@ -159,17 +167,17 @@ def test_global_tokens_mean_the_same_packed_and_padded():
 @pytest.mark.parametrize("family", ["DebertaV2", "MPNet", "Longformer"])
 def test_attention_that_cannot_be_replaced_is_refused(family):
     with pytest.raises(ConfigError, match="strategy=chunk"):
-        use_longdoc_attention(tiny_encoder(family), AttentionConfig(256, 256))
+        apply_attention(tiny_encoder(family), AttentionConfig(256, 256))
 
 
 def test_decoders_are_refused():
     with pytest.raises(ConfigError, match="expected an encoder"):
-        use_longdoc_attention(tiny_encoder("Bert", is_decoder=True), AttentionConfig(256, 256))
+        apply_attention(tiny_encoder("Bert", is_decoder=True), AttentionConfig(256, 256))
 
 
 @pytest.mark.parametrize("family", ["MobileBert", "Esm"])
 def test_encoders_that_mix_neighbours_are_found(family, caplog):
-    model = use_longdoc_attention(tiny_encoder(family), AttentionConfig(256, 256))
+    model = apply_attention(tiny_encoder(family), AttentionConfig(256, 256))
     with caplog.at_level(logging.WARNING, "longdoc"):
         assert not self_check(model)
     assert "padded batches" in caplog.text
@@ -177,7 +185,7 @@ def test_encoders_that_mix_neighbours_are_found(family, caplog):
 
 
 def test_self_check_leaves_the_model_as_it_was():
-    model = use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(256, 256)).train()
+    model = apply_attention(tiny_encoder("Bert"), AttentionConfig(256, 256)).train()
     assert self_check(model)
     assert model.training
 
@@ -204,16 +212,16 @@ def test_self_check_leaves_the_model_as_it_was():
 def test_impossible_settings_are_refused(arguments, message):
     max_tokens = arguments.pop("max_tokens", None)
     with pytest.raises(ConfigError, match=message):
-        use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(**arguments), max_tokens)(torch.ones(1, 4).long())
+        apply_attention(tiny_encoder("Bert"), AttentionConfig(**arguments), max_tokens)(torch.ones(1, 4).long())
 
 
 def test_alibi_instead_of_a_table_needs_a_table():
     with pytest.raises(ConfigError, match="alibi=True"):
-        use_longdoc_attention(tiny_encoder("ModernBert"), AttentionConfig(positions="alibi"))
+        apply_attention(tiny_encoder("ModernBert"), AttentionConfig(positions="alibi"))
 
 
 def test_mask_and_pattern_must_agree():
-    model = use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(256, 256))
+    model = apply_attention(tiny_encoder("Bert"), AttentionConfig(256, 256))
     ids, mask = padded_batch(model)
     with pytest.raises(ConfigError, match="pass one of them"):
         model(**packed_inputs(model, ids[mask], packed_pattern(model, [59, 1])), attention_mask=torch.zeros(1, 60))
@@ -222,13 +230,13 @@ def test_mask_and_pattern_must_agree():
 
 
 def test_a_part_of_the_model_is_refused():
-    model = use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(256, 256))
+    model = apply_attention(tiny_encoder("Bert"), AttentionConfig(256, 256))
     with pytest.raises(ConfigError, match="no pattern"):
         model.encoder(torch.zeros(1, 4, 24))
 
 
 def test_too_long_a_segment_is_refused_with_the_cure():
-    model = use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(256, 256))
+    model = apply_attention(tiny_encoder("Bert"), AttentionConfig(256, 256))
     with pytest.raises(ConfigError, match=f"max_tokens={LIMIT + 1}"):
         model(torch.ones(1, LIMIT + 1, dtype=torch.long))
 
@@ -239,7 +247,7 @@ def test_longer_tables_survive_saving(family, positions, tmp_path):
     model = tiny_encoder(family)
     ids, mask = padded_batch(model)
     before = model(ids, attention_mask=mask.long()).last_hidden_state[mask]
-    use_longdoc_attention(model, AttentionConfig(64, 64, positions=positions), max_tokens=1500)
+    apply_attention(model, AttentionConfig(64, 64, positions=positions), max_tokens=1500)
     assert num_positions(model) == 1500
     short = model(ids, attention_mask=mask.long()).last_hidden_state[mask]
     if positions in ("auto", "tile"):
@@ -251,7 +259,7 @@ def test_longer_tables_survive_saving(family, positions, tmp_path):
     model.save_pretrained(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["longdoc"]["left"] == 64
     again = AutoModel.from_pretrained(tmp_path)
-    use_longdoc_attention(again, AttentionConfig(64, 64, positions=positions), max_tokens=1500)
+    apply_attention(again, AttentionConfig(64, 64, positions=positions), max_tokens=1500)
     assert torch.equal(again(long_ids).last_hidden_state, expected)
 
 
@@ -280,10 +288,10 @@ def test_a_table_that_begins_at_two_stays_so():
 
 
 def test_silenced_positions_tell_nothing_apart():
-    model = use_longdoc_attention(tiny_encoder("Bert"), AttentionConfig(positions="alibi"))
+    model = apply_attention(tiny_encoder("Bert"), AttentionConfig(positions="alibi"))
     table = learned_positions(model).weight
     assert (table == 0).all()
     assert not table.requires_grad
-    use_longdoc_attention(model, AttentionConfig(control="uniform"))
+    apply_attention(model, AttentionConfig(control="uniform"))
     hidden = model(torch.full((1, 9), 7)).last_hidden_state[0]
     torch.testing.assert_close(hidden, hidden[:1].expand_as(hidden), rtol=1e-5, atol=1e-5)

@@ -6,7 +6,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from longdoc.attention import head_entropy
 from longdoc.errors import ConfigError
-from longdoc.models.hf_attention import AttentionConfig, packed_inputs, packed_pattern, use_longdoc_attention
+from longdoc.models.hf_attention import AttentionConfig, apply_attention, packed_inputs, packed_pattern
 from longdoc.models.hf_probes import run_segments, watch_inputs, watch_projections
 from tests.models.tiny import PACKABLE, VOCAB, tiny_encoder
 
@@ -44,7 +44,7 @@ def test_any_attention_is_seen_and_stays_as_it_is(family):
         torch.testing.assert_close(native, torch.stack(dense).double(), rtol=1e-4, atol=1e-4)
     model.set_attn_implementation("eager")
     torch.testing.assert_close(entropies(model, **inputs)[0], native, rtol=1e-4, atol=1e-4)
-    use_longdoc_attention(model, AttentionConfig())
+    apply_attention(model, AttentionConfig())
     torch.testing.assert_close(entropies(model, **inputs)[0], native, rtol=1e-4, atol=1e-4)
     packed = packed_inputs(model, ids[mask], packed_pattern(model, LENGTHS))
     torch.testing.assert_close(entropies(model, **packed)[0], native, rtol=1e-4, atol=1e-4)
@@ -91,7 +91,7 @@ def test_inputs_are_seen_padded_and_packed():
     hook = watch_inputs(model, lambda tokens, pattern: seen.append((tokens, pattern.lengths)))
     model(ids, mask.long())
     model(ids[:1, :17])
-    use_longdoc_attention(model, AttentionConfig(4, 4))
+    apply_attention(model, AttentionConfig(4, 4))
     model(**packed_inputs(model, ids[mask], packed_pattern(model, LENGTHS)))
     with pytest.raises(ConfigError, match="expected input_ids"):
         model(inputs_embeds=torch.zeros(1, 3, 24))
