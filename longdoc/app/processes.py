@@ -104,7 +104,7 @@ def check_settings(run: Path, config: Mapping[str, Any]) -> None:
 
 def _fixed(config: Mapping[str, Any], inside: str = "") -> Iterator[tuple[str, Any]]:
     if not inside:
-        yield "teacher", config["teacher"] and "one"  # what it says is compared, not where it lies
+        yield "teacher", config.get("teacher") and "one"  # what it says is compared, not where it lies
     for key, value in config.items():
         if isinstance(value, Mapping) and (inside or key in _FIXED):
             yield from _fixed(value, f"{inside}{key}.")
