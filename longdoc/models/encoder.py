@@ -101,10 +101,11 @@ def set_attention(encoder: Encoder, attention: AttentionConfig, max_tokens: int 
         return
     bounded = "sliding_attention" in (getattr(config, "layer_types", None) or ())  # by layers with windows of their own
     bounded = bounded or attention.left is not None or attention.right is not None
-    if attention.global_tokens and not bounded and not attention.alibi and attention.positions != "alibi":
+    marked = [name for name in ("global_tokens", "global_token_ids") if getattr(attention, name)]
+    if marked and not bounded and not attention.alibi and attention.positions != "alibi":
         raise ConfigError(
-            f"attention.global_tokens={list(attention.global_tokens)} would change nothing: every token sees its whole "
-            "window; set attention.left and attention.right, or global_tokens=[]"
+            f"attention.{marked[0]} would change nothing: every token sees its whole window; set attention.left and "
+            f"attention.right, or attention.{marked[0]}=[]"
         )
     apply_attention(encoder.model, attention, max_tokens)
     encoder.packed = attention.packed == "auto" and self_check(encoder.model)

@@ -207,7 +207,8 @@ def test_a_pooler_that_is_always_called_may_be_removed():
             r"attention.global_tokens=\(0,\): Longformer.* cannot be replaced",
         ),
         ("DebertaV2", AttentionConfig(backend="flex"), r"attention.backend=flex: DebertaV2.* cannot be replaced"),
-        ("Bert", AttentionConfig(global_tokens=[0]), r"attention.global_tokens=\[0\] would change nothing"),
+        ("Bert", AttentionConfig(global_tokens=[0]), "attention.global_tokens would change nothing"),
+        ("Bert", AttentionConfig(global_token_ids=[3]), "attention.global_token_ids would change nothing"),
     ],
 )
 def test_settings_without_effect_are_refused(family, attention, message):
