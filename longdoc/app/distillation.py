@@ -18,7 +18,14 @@ from longdoc.callbacks.documents import DocumentCallback
 from longdoc.callbacks.monitor import Monitor
 from longdoc.errors import ConfigError
 from longdoc.models.distillation import DistillConfig, map_layers, separate_layers, take_layers_
-from longdoc.models.encoder import Encoder, build_encoder, encoder_state, load_encoder, set_attention_dropout
+from longdoc.models.encoder import (
+    Encoder,
+    build_encoder,
+    encoder_state,
+    load_tokenizer,
+    set_attention_dropout,
+    without_pooler,
+)
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.results import DocumentResult
 from longdoc.text.tags import Scheme, TagScheme
@@ -67,7 +74,10 @@ def _hub_tagger(name: str, windower: Windower) -> NERModule:
     schemes = [scheme for scheme in schemes if sorted(scheme.tags) == sorted(names)]
     if not schemes:
         raise ConfigError(f"teacher={name!r}: expected the tags of IOB2 or BIOES, got {', '.join(names)}")
-    encoder, tokenizer = load_encoder(name)
+    tokenizer, num_embeddings = load_tokenizer(name), model.get_input_embeddings().num_embeddings
+    if tokenizer.vocab_size > num_embeddings:
+        raise ConfigError(f"teacher={name!r}: its tokenizer has {tokenizer.vocab_size} entries, it {num_embeddings}")
+    encoder = Encoder(without_pooler(model.base_model), tokenizer.pad_id)
     check_windows(windower, encoder, tokenizer)
     module = NERModule(encoder, Preprocessor(tokenizer, windower, schemes[0]))
     order = [names.index(tag) for tag in schemes[0].tags]

@@ -161,9 +161,8 @@ class DistillationModule(L.LightningModule):
         teacher_NK = torch.from_numpy(answers).to(logits_NK.device)
         counted = counted * ~teacher_NK[:, 0].isnan()
         each = answer_loss(logits_NK, teacher_NK.nan_to_num(), self.config.temperature, self._task)
-        num_labelled = getattr(batch, "num_labelled", None)
-        divisor = counted.sum().clamp(min=1) if num_labelled is None else max(num_labelled, 1)
-        return (each * counted).sum() / divisor * getattr(batch, "num_shares", 1)
+        divisor = counted.sum().clamp(min=1) if batch.num_labelled is None else max(batch.num_labelled, 1)
+        return (each * counted).sum() / divisor * batch.num_shares
 
     def _inside_terms(self, ours: Inside, batch: Any) -> dict[str, Tensor]:
         """Means over the tokens of the optimiser step."""
@@ -193,8 +192,8 @@ class DistillationModule(L.LightningModule):
         if config.relations:
             of_teacher = theirs.passes[-1 if config.relation_layer is None else config.relation_layer]
             terms["relations"] = relation_loss(ours.passes[-1], of_teacher, config.relation_heads)
-        of_step, num_shares = getattr(batch, "num_step_tokens", None), getattr(batch, "num_shares", 1)
-        share = 1.0 if of_step is None else len(windows.input_ids) / of_step * num_shares
+        of_step = batch.num_step_tokens
+        share = 1.0 if of_step is None else len(windows.input_ids) / of_step * batch.num_shares
         return {name: share * term for name, term in terms.items()}
 
     def _as_teacher(self, windows: Batch) -> Batch:

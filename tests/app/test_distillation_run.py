@@ -127,6 +127,10 @@ def test_a_tagger_of_hugging_face_teaches(tmp_path: Path, small_run: Path) -> No
         load_teacher(str(tmp_path), Windower(513, 8))
     order = [names.index(tag) for tag in teacher.tags.tags]
     torch.testing.assert_close(torch.from_numpy(teacher.answers([encoded])[0]), expected[first][:, order])
+    config.vocab_size = 10
+    transformers.BertForTokenClassification(config).save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match=r"its tokenizer has \d+ entries, it 10"):
+        load_teacher(str(tmp_path), Windower(32, 8))
 
 
 def test_taggers_with_more_than_one_layer_behind_the_encoder_are_refused(tmp_path: Path) -> None:
