@@ -61,17 +61,17 @@ class LastCheckpoint(Checkpoint):
         self._polled_batches = 0.0
         self._releases = False
 
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         """Listen to signals from here on."""
         self._releases = not STOP.listening
         STOP.listen()
 
-    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:  # noqa: ARG002
+    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         """Give the signals back."""
         if self._releases:
             STOP.release()
 
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         """Leave no process behind that Lightning has started."""
         children = getattr(trainer.strategy.launcher, "procs", [])
         running = [child for child in children if isinstance(child, Popen)]
@@ -83,7 +83,7 @@ class LastCheckpoint(Checkpoint):
                 child.kill()
         self.teardown(trainer, pl_module, "")
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Begin to count; remove what a crash left half written."""
         STOP.listen()  # Lightning has a handler of its own by now
         self._signal, self._saved_step = 0, trainer.global_step
@@ -91,13 +91,13 @@ class LastCheckpoint(Checkpoint):
             for path in self.dirpath.glob(".*.part"):
                 path.unlink()
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Put the random generators where they stood; only now, as Lightning draws numbers on its way here."""
         if self._rng is not None:
             _set_rng(self._rng)
             self._rng = None
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Save between two optimiser steps; around a validation that is left to its hooks."""
         self._poll(trainer)
         loop = trainer.fit_loop.epoch_loop
@@ -106,44 +106,44 @@ class LastCheckpoint(Checkpoint):
         ):
             self._save_if_due(trainer)
 
-    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Save before the validation, which may be long; a run that is resumed from here repeats it."""
         self._begin_evaluation(trainer, trainer.num_val_batches)
         if trainer.state.fn == "fit" and not trainer.sanity_checking:
             self._save_if_due(trainer, before_validation=True)
 
-    def on_validation_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *at: Any) -> None:  # noqa: ARG002
+    def on_validation_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *at: Any) -> None:
         """Hear signals in a validation too."""
         self._poll(trainer, at[0])
         if self._signal and trainer.state.fn == "fit" and not trainer.sanity_checking:
             self._save(trainer, before_validation=True)
         self._leave(trainer)
 
-    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Save after the last step of an epoch."""
         self._save_if_due(trainer)
 
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Save the end, so that a test that is interrupted can be repeated without training."""
         if trainer.global_step > self._saved_step:
             self._save(trainer)
 
-    def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Begin to listen."""
         self._begin_evaluation(trainer, trainer.num_test_batches)
 
-    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *at: Any) -> None:  # noqa: ARG002
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *at: Any) -> None:
         """Hear signals in a test or a prediction too."""
         self._poll(trainer, at[0])
         self._leave(trainer)
 
     on_predict_batch_end = on_test_batch_end  # type: ignore[assignment]
 
-    def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Begin to listen."""
         self._begin_evaluation(trainer, trainer.num_predict_batches)
 
-    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:  # noqa: ARG002
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Keep the random generators of all processes."""
         checkpoint[_RNG] = gather(_get_rng(trainer.strategy.root_device), trainer)
         if self._before_validation:
@@ -152,7 +152,7 @@ class LastCheckpoint(Checkpoint):
             progress = {"total": begun, "current": dict(begun), "is_last_batch": False}
             checkpoint["loops"]["fit_loop"]["epoch_loop.val_loop.batch_progress"] = progress
 
-    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:  # noqa: ARG002
+    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Take the random generators of this process."""
         states = checkpoint.get(_RNG, [])
         self._rng = states[trainer.global_rank] if len(states) == trainer.world_size else None

@@ -91,7 +91,7 @@ class GradualUnfreezing(L.Callback):
             rank_zero_info(f"GradualUnfreezing: {needed} epochs until all learns, the run has {trainer.max_epochs}")
         self.on_train_epoch_start(trainer, pl_module)
 
-    def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Let more parts learn."""
         if trainer.world_size > 1:
             return  # Data-parallel wrappers wait for the gradient of every parameter that had one when they were made.
@@ -102,18 +102,18 @@ class GradualUnfreezing(L.Callback):
     def on_before_optimizer_step(
         self,
         trainer: L.Trainer,
-        pl_module: L.LightningModule,  # noqa: ARG002
-        optimizer: Optimizer,  # noqa: ARG002
+        pl_module: L.LightningModule,
+        optimizer: Optimizer,
     ) -> None:
         """Drop the gradients of what has to wait."""
         for parameter in self._waiting(trainer.current_epoch):
             parameter.grad = None
 
-    def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:  # noqa: ARG002
+    def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Leave the module as it was."""
         self._release()
 
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         """Leave the module as it was."""
         self._release()
 
