@@ -166,7 +166,7 @@ class DocumentClassificationModule(DocumentModule[ClassificationResult]):
         if not documents:
             return np.zeros((0, len(self.labels)), dtype=np.float32), torch.zeros(0, self.encoder.width), None
         batch = self._collate(documents)
-        vectors = encode_windows(self.encoder, batch, self.pool, self.max_tokens_per_forward)
+        vectors = encode_windows(self.encoder, batch, self.pool, self.evaluation_tokens)
         logits, weights = self.head(vectors, batch.document_bounds)
         return class_probs(logits, self.scheme.task).cpu().numpy(), vectors, weights
 

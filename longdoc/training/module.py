@@ -24,6 +24,8 @@ Split = Literal["dev", "test"]
 
 R = TypeVar("R")
 
+_CPU_TOKENS = 2048
+
 
 class DocumentModule(L.LightningModule, Generic[R]):
     """A module that takes lists of ``EncodedDocument`` and says something of each.
@@ -94,6 +96,11 @@ class DocumentModule(L.LightningModule, Generic[R]):
 
     def _scores(self, split: Split) -> Any:
         return self.dev_scores if split == "dev" else self.test_scores
+
+    @property
+    def evaluation_tokens(self) -> int:
+        """Budget of a forward pass in evaluation: on a CPU no more than its caches serve well."""
+        return min(self.max_tokens_per_forward, _CPU_TOKENS) if self.device.type == "cpu" else self.max_tokens_per_forward
 
     def resize_windows(self, size_tokens: int) -> None:
         """Read in windows of another size than in training; a learned position table that is too short is repeated."""

@@ -130,12 +130,12 @@ class NERModule(DocumentModule[DocumentResult]):
     def _forward_groups(
         self, documents: Sequence[EncodedDocument], where: list[tuple[int, int]]
     ) -> Iterator[list[tuple[int, int]]]:
-        """Windows of similar length together, within ``max_tokens_per_forward`` when padded to the longest."""
+        """Windows of similar length together, within ``evaluation_tokens`` when padded to the longest."""
         length = {(d, w): int(documents[d].windows.end[w] - documents[d].windows.start[w]) for d, w in where}
         group: list[tuple[int, int]] = []
         for place in sorted(where, key=lambda place: (-length[place], place)):
             longest = length[group[0] if group else place] + self.preprocessor.tokenizer.num_special
-            if group and (len(group) + 1) * longest > self.max_tokens_per_forward:
+            if group and (len(group) + 1) * longest > self.evaluation_tokens:
                 yield group
                 group = []
             group.append(place)
