@@ -156,11 +156,21 @@ class _Scratch:
         return kept.div_(1 - self.dropout)
 
 
-def _tile_weights(q: Tensor, k: Tensor, tile: Tile, band: Band, scale: float, scratch: _Scratch) -> Tensor:
-    """Form the weights of a tile; the rows of global tokens are zero. *Shape:* (H, R, C + G)."""
+def _behind(x: Tensor, y: Tensor, heads: slice, band: Band, scale: float = 1.0) -> Tensor | None:
+    """Multiply all tokens with the global ones, None without any. *Shapes:* (H, L, D) twice to (H, L, G)."""
     marked = list(band.global_positions)
+    return (x[heads] @ y[heads, marked].mT).mul_(scale) if marked else None
+
+
+def _tile_weights(
+    q: Tensor, k: Tensor, behind: Tensor | None, tile: Tile, band: Band, scale: float, scratch: _Scratch
+) -> Tensor:
+    """Form the weights of a tile; the rows of global tokens are zero. *Shape:* (H, R, C + G).
+
+    ``behind`` holds the scores of the global keys, for all queries, *shape* (H, L, G).
+    """
     num_heads, num_queries, num_keys = tile.shape
-    weights = scratch.get("weights", num_heads, num_queries, num_keys + len(marked))
+    weights = scratch.get("weights", num_heads, num_queries, num_keys + len(band.global_positions))
     q_tile, k_tile = q[tile.heads, tile.queries], k[tile.heads, tile.keys]
     window = weights[..., :num_keys]
     bias = band.bias(tile, q)
@@ -168,20 +178,20 @@ def _tile_weights(q: Tensor, k: Tensor, tile: Tile, band: Band, scale: float, sc
         window.baddbmm_(q_tile, k_tile.mT, beta=0, alpha=scale)
         for columns in band.masked_columns(tile):
             window[..., columns] += bias[..., columns]
-    elif marked:
+    elif behind is not None:
         window.copy_(bias).baddbmm_(q_tile, k_tile.mT, alpha=scale)
     else:
         torch.baddbmm(bias, q_tile, k_tile.mT, alpha=scale, out=window)
-    if marked:
-        window[..., band.globals_within(tile.keys)] = -torch.inf
-        torch.mul(q_tile @ k[tile.heads, marked].mT, scale, out=weights[..., num_keys:])
+    if behind is not None:
+        if places := band.globals_within(tile.keys):
+            window[..., places] = -torch.inf
+        weights[..., num_keys:] = behind[:, tile.queries]
     torch.softmax(weights, -1, out=weights)
     for head in band.steep_heads:
         if tile.heads.start <= head < tile.heads.stop:
             # Products with numbers below the normal range are many times slower on a CPU.
             torch.threshold_(weights[head - tile.heads.start], torch.finfo(weights.dtype).eps ** 4, 0.0)
-    rows = band.globals_within(tile.queries)
-    if rows:
+    if rows := band.globals_within(tile.queries):
         weights[:, rows] = 0
     return weights
 
@@ -231,16 +241,18 @@ def _forward(
     q: Tensor, k: Tensor, v: Tensor, out: Tensor, heads: slice, band: Band, scale: float, scratch: _Scratch
 ) -> None:
     marked = list(band.global_positions)
+    behind = _behind(q, k, heads, band, scale)
     for tile in band.tiles(heads):
-        weights = _tile_weights(q, k, tile, band, scale, scratch)
+        weights = _tile_weights(q, k, behind, tile, band, scale, scratch)
         keep = scratch.keep(weights)
         if keep is not None:
             weights.mul_(keep)
-        target, num_keys = out[heads, tile.queries], tile.shape[2]
-        torch.bmm(weights[..., :num_keys], v[heads, tile.keys], out=target)
-        if marked:
-            target += weights[..., num_keys:] @ v[heads, marked]
-    if marked:
+        num_keys = tile.shape[2]
+        torch.bmm(weights[..., :num_keys], v[heads, tile.keys], out=out[heads, tile.queries])
+        if behind is not None:
+            behind[:, tile.queries] = weights[..., num_keys:]  # scores become weights
+    if behind is not None:
+        out[heads] += behind @ v[heads, marked]
         weights = _global_weights(q, k, heads, band, scale, scratch)
         keep = scratch.keep(weights)
         out[heads, marked] = (weights if keep is None else weights.mul_(keep)) @ v[heads]
@@ -259,36 +271,34 @@ def _backward(
 ) -> None:
     marked = list(band.global_positions)
     dq, dk, dv = gradients
-    dk_global, dv_global = (x.new_zeros((heads.stop - heads.start, len(marked), x.shape[2])) for x in (k, v))
+    behind, d_behind = _behind(q, k, heads, band, scale), _behind(grad, v, heads, band)
     for tile in band.tiles(heads):
         num_keys = tile.shape[2]
         q_tile, k_tile, v_tile = q[heads, tile.queries], k[heads, tile.keys], v[heads, tile.keys]
         grad_tile = grad[heads, tile.queries]
-        weights = _tile_weights(q, k, tile, band, scale, scratch)
+        weights = _tile_weights(q, k, behind, tile, band, scale, scratch)
         d_weights = scratch.get("gradient", *weights.shape)
         d_weights[..., :num_keys].baddbmm_(grad_tile, v_tile.mT, beta=0)
-        if marked:
-            d_weights[..., num_keys:] = grad_tile @ v[heads, marked].mT
+        if d_behind is not None:
+            d_weights[..., num_keys:] = d_behind[:, tile.queries]
         used, d_scores = _through_softmax(weights, d_weights, scratch)
         window = d_scores[..., :num_keys]
         dv[heads, tile.keys].baddbmm_(used[..., :num_keys].mT, grad_tile)
         dk[heads, tile.keys].baddbmm_(window.mT, q_tile, alpha=scale)
-        dq_tile = dq[heads, tile.queries]
-        dq_tile.baddbmm_(window, k_tile, beta=0, alpha=scale)
-        if marked:
-            behind = d_scores[..., num_keys:]
-            dv_global += used[..., num_keys:].mT @ grad_tile
-            dk_global += behind.mT @ q_tile
-            dq_tile.add_(behind @ k[heads, marked], alpha=scale)
-    if marked:
+        dq[heads, tile.queries].baddbmm_(window, k_tile, beta=0, alpha=scale)
+        if behind is not None and d_behind is not None:  # scores become weights, and their gradients those of scores
+            behind[:, tile.queries] = used[..., num_keys:]
+            d_behind[:, tile.queries] = d_scores[..., num_keys:]
+    if behind is not None and d_behind is not None:
+        dq[heads] += scale * (d_behind @ k[heads, marked])
         grad_rows, weights = grad[heads, marked], _global_weights(q, k, heads, band, scale, scratch)
         d_weights = torch.bmm(grad_rows, v[heads].mT, out=scratch.get("gradient", *weights.shape))
         used, d_scores = _through_softmax(weights, d_weights, scratch)
         dv[heads].baddbmm_(used.mT, grad_rows)
         dk[heads].baddbmm_(d_scores.mT, q[heads, marked], alpha=scale)
         dq[heads, marked] = scale * (d_scores @ k[heads])
-        dk[heads, marked] += scale * dk_global
-        dv[heads, marked] += dv_global
+        dk[heads, marked] += scale * (d_behind.mT @ q[heads])
+        dv[heads, marked] += behind.mT @ grad[heads]
 
 
 def _empty_by_token(like: Tensor) -> Tensor:
@@ -320,7 +330,8 @@ def band_weights(q: Tensor, k: Tensor, band: Band, scale: float) -> Iterator[tup
     """
     scratch = _Scratch(q, 0.0, 0)
     for heads in band.head_groups(q.shape[0]):
+        behind = _behind(q, k, heads, band, scale)
         for tile in band.tiles(heads):
-            yield heads, _tile_weights(q, k, tile, band, scale, scratch)
+            yield heads, _tile_weights(q, k, behind, tile, band, scale, scratch)
         if band.global_positions:
             yield heads, _global_weights(q, k, heads, band, scale, scratch)

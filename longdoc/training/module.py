@@ -100,7 +100,9 @@ class DocumentModule(L.LightningModule, Generic[R]):
     @property
     def evaluation_tokens(self) -> int:
         """Budget of a forward pass in evaluation: on a CPU no more than its caches serve well."""
-        return min(self.max_tokens_per_forward, _CPU_TOKENS) if self.device.type == "cpu" else self.max_tokens_per_forward
+        return (
+            min(self.max_tokens_per_forward, _CPU_TOKENS) if self.device.type == "cpu" else self.max_tokens_per_forward
+        )
 
     def resize_windows(self, size_tokens: int) -> None:
         """Read in windows of another size than in training; a learned position table that is too short is repeated."""
