@@ -1,5 +1,6 @@
 """What a result has to beat: a linear model, and a random choice of sentences at the same budget."""
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -16,6 +17,8 @@ from longdoc.training.class_metrics import class_scores, tuned_thresholds
 from longdoc.training.classification import DocumentClassificationModule
 from longdoc.training.data import DocumentDataModule
 from longdoc.training.module import DocumentModule
+
+log = logging.getLogger(__name__)
 
 Texts = dict[str, list[str]]
 
@@ -91,6 +94,7 @@ def baselines(
         texts = {split: [_text(read, d) for d, _ in rows] for split, rows in annotated.items()}
         return linear_score(texts, gold, scheme, preprocessor.language)
 
+    log.info("TF-IDF and a linear model are fitted on the whole text, to compare with")
     found: dict[str, float | int] = {"linear": score(None)}
     if at_random is not None:
         found |= {"linear_selected": score(preprocessor), "linear_random": score(at_random)}

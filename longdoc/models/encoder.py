@@ -200,7 +200,8 @@ def freeze_unread_(encoder: Encoder) -> None:
     for name in unread:
         encoder.model.get_parameter(name).requires_grad_(False)
     if unread:
-        log.info("%s: nothing reads %s; they are frozen", type(encoder.model).__name__, ", ".join(unread))
+        named = ", ".join(unread[:3]) + (f" and {len(unread) - 3} more" if len(unread) > 3 else "")
+        log.info("%s: nothing reads %s; they are frozen", type(encoder.model).__name__, named)
 
 
 def encoder_state(encoder: Encoder) -> dict[str, Any]:
