@@ -19,6 +19,12 @@ def check_share(argument: str, value: object) -> None:
         raise ConfigError(f"{argument}={value!r}: expected a number from 0 to below 1")
 
 
+def check_switch(argument: str, value: object) -> None:
+    """Refuse a setting that is neither True nor False: the words no and off would count as true."""
+    if type(value) is not bool:
+        raise ConfigError(f"{argument}={value!r}: expected true or false")
+
+
 def check_choice(argument: str, value: object, choices: Sequence[object]) -> None:
     """Refuse a setting that is none of the choices."""
     if value not in choices:

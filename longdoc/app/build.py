@@ -187,7 +187,7 @@ def build(config: dict[str, Any]) -> Run:
 def _callbacks(nodes: Mapping[str, Any]) -> dict[str, L.Callback]:
     nodes = {name: node for name, node in nodes.items() if node is not None}
     for name, node in nodes.items():
-        if "_target_" not in node:
+        if not isinstance(node, Mapping) or "_target_" not in node:
             raise ConfigError(f"callbacks.{name}: has no _target_; choose what brings one: callbacks='[default,NAME]'")
     callbacks = {name: make(node) for name, node in nodes.items()}
     if not any(isinstance(callback, ModelCheckpoint) and callback.monitor for callback in callbacks.values()):

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import get_args
 
 from longdoc.app.corpus import generate
-from longdoc.errors import ConfigError, DataError, check_choice, check_integer
+from longdoc.errors import ConfigError, DataError, check_choice, check_integer, check_switch
 from longdoc.text.alignment import OverlapPolicy
 from longdoc.text.documents import Document
-from longdoc.text.formats import ReadOptions, read_splits
+from longdoc.text.formats import ReadOptions
+from longdoc.text.formats.splits import deal
 from longdoc.text.preprocess import Preprocessor
 from longdoc.training.data import DocumentDataModule
-from longdoc.training.hub import hub_splits, is_saved_dataset
+from longdoc.training.hub import open_parts
 from longdoc.training.store import DocumentTable, content_key, default_cache_dir, store_documents, store_sources
 
 Splits = dict[str, DocumentTable]
@@ -86,6 +87,7 @@ class DataSettings:
         check_choice("data.overlapping", self.overlapping, get_args(OverlapPolicy))
         if not isinstance(self.language, str):
             raise ConfigError(f"data.language={self.language!r}: expected an ISO 639-1 code, such as en")
+        check_switch("data.count_overlap", self.count_overlap)
         for name in ("seed", "num_workers"):
             check_integer(f"data.{name}", getattr(self, name), 0)
         for name in ("max_tokens_per_batch", "max_tokens_per_eval_batch", "num_proc"):
@@ -123,10 +125,7 @@ class DataSettings:
     def _read(self, path: str, task: str) -> Splits:
         named = {ours: theirs for ours, theirs in self.fields.items() if theirs is not None}
         options = ReadOptions(named, task=task, tag_scheme=self.tag_scheme, offset_unit=self.offset_unit)
-        if self.format == "datasets" or is_saved_dataset(path):
-            sources = hub_splits(path, options, self.on_error, self.seed)
-        else:
-            sources = read_splits(path, self.format, on_error=self.on_error, options=options, seed=self.seed)
+        sources = deal(open_parts(path, self.format, self.on_error, options), path, self.seed)
         return store_sources(sources, self._cache)
 
     def datamodule(self, splits: Splits, preprocessor: Preprocessor, seed: int) -> DocumentDataModule:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from longdoc.errors import ConfigError, check_choice, check_integer, check_share
+from longdoc.errors import ConfigError, check_choice, check_integer, check_share, check_switch
 from longdoc.models.classification import WindowPool
 from longdoc.models.encoder import AttentionConfig, Encoder, input_limit, load_encoder, set_attention
 from longdoc.models.scratch import scratch_encoder, train_tokenizer
@@ -56,6 +56,8 @@ class ModelSettings:
         if self.attention_dropout is not None:
             check_share("model.attention_dropout", self.attention_dropout)
         check_integer("model.max_tokens_per_forward", self.max_tokens_per_forward, 1)
+        for name in ("trust_remote_code", "gradient_checkpointing", "freeze_embeddings"):
+            check_switch(f"model.{name}", getattr(self, name))
 
     @property
     def default_lr(self) -> float:

@@ -21,9 +21,10 @@ from longdoc.callbacks.documents import prediction_line
 from longdoc.errors import ConfigError, DataError
 from longdoc.text.classes import check_one_label
 from longdoc.text.documents import Document
-from longdoc.text.formats import DocumentSource, ReadOptions, read, read_splits, write
+from longdoc.text.formats import DocumentSource, ReadOptions, read, write
 from longdoc.text.formats.base import RawRow, decoded_lines
 from longdoc.text.formats.json_rows import rows_of_lines
+from longdoc.text.formats.splits import deal
 from longdoc.text.preprocess import EncodedDocument
 from longdoc.text.results import DocumentResult, Result
 from longdoc.training.checkpoint import load
@@ -166,10 +167,10 @@ def annotated(options: Namespace, task: str) -> Iterable[Document]:
     """Read the documents that the options of a command name: a part, or all where none is asked for or named."""
     arguments = (options.data, options.input_format, options.on_error, ReadOptions(dict(options.field), task=task))
     parts, split = open_parts(*arguments), options.split or "test"
-    if "all" in parts:
-        if options.split is None:
-            return parts["all"]
-        parts = read_splits(*arguments)
+    if options.split is None and "all" in parts:
+        return parts["all"]
+    if split not in parts:
+        parts = deal(parts, options.data, seed=0)
     if split not in parts:
         raise DataError(f"{options.data}: has no split {split!r}; there is {', '.join(parts)}; choose with --split")
     return parts[split]

@@ -125,6 +125,13 @@ def checkpoint_to_go_on(
         then = content[type(datamodule).__qualname__]["fingerprint"]
         datamodule.check_unchanged(then, trainer.world_size, trainer.accumulate_grad_batches)
         module.on_load_checkpoint(content)  # another teacher is refused
+        begun = content["loops"]["fit_loop"]["epoch_progress"]["current"]["ready"]
+        for name, most, now in (
+            ("max_epochs", trainer.max_epochs, begun),
+            ("max_steps", trainer.max_steps, content["global_step"]),
+        ):
+            if most is not None and 0 <= most < now:
+                raise ConfigError(f"trainer.{name}={most}: the run is at {now} already; expected at least that")
         if is_first():
             for table in run.glob("*/metrics.csv"):  # else the logger deletes it
                 table.rename(table.with_name(f"metrics-to-step-{content['global_step']}.csv"))

@@ -45,6 +45,12 @@ def resumed_arguments(arguments: Sequence[str]) -> list[str]:
     return [*kept, *given, *folder]
 
 
+def note_overrides(run: Path, arguments: Sequence[str]) -> None:
+    """Keep what a run goes on with, for the next time that it does."""
+    kept = [argument for argument in arguments if _key(argument) != "resume"]
+    (run / _OVERRIDES).write_text(yaml.safe_dump(kept, allow_unicode=True), encoding="utf-8")
+
+
 def quoted(value: object) -> str:
     """A value as Hydra reads it on the command line, whatever characters are in it."""
     if _PLAIN.fullmatch(str(value)):

@@ -34,6 +34,7 @@ from longdoc.app.report import (
     speed_line,
     write_json,
 )
+from longdoc.app.resume import note_overrides
 from longdoc.app.targets import check_targets
 from longdoc.callbacks import ResultCollector, StepGuard, Throughput
 from longdoc.callbacks.drift import Drift
@@ -112,6 +113,8 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
     if config["resume"] is not None:
         go_on = checkpoint_to_go_on(Path(config["output_dir"]), trainer, parts.fitted, parts.datamodule)
         _note_settings(config)
+        if is_first() and HydraConfig.initialized():
+            note_overrides(Path(config["output_dir"]), HydraConfig.get().overrides.task)
     for logger in trainer.loggers:
         logger.log_hyperparams(config)
     console.print(_introduction(parts), soft_wrap=True, highlight=False, markup=False)

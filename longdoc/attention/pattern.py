@@ -171,7 +171,8 @@ class Pattern:
 
     def _once(self, key: Any, make: Callable[[], _Made]) -> _Made:
         if key not in self._cache:
-            self._cache[key] = make()
+            with torch.inference_mode(False):  # what is kept may serve a training step later
+                self._cache[key] = make()
         return self._cache[key]
 
 

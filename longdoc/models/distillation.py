@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from longdoc.attention.pattern import Pattern, in_window
-from longdoc.errors import ConfigError, check_choice, check_integer
+from longdoc.errors import ConfigError, check_choice, check_integer, check_switch
 from longdoc.models.encoder import Encoder, freeze_unread_
 from longdoc.models.hf_layers import encoder_layers
 from longdoc.models.hf_probes import encoder_input, watch_projections
@@ -82,6 +82,8 @@ class DistillConfig:
         check_choice("distill.attention_distance", self.attention_distance, ("kl", "mse"))
         if not isinstance(self.mapping, (list, tuple)):
             check_choice("distill.mapping", self.mapping, get_args(get_args(Mapping)[0]))
+        check_switch("distill.average_heads", self.average_heads)
+        check_switch("distill.cache", self.cache)
         for name in ("relation_heads", "student_layers"):
             if getattr(self, name) is not None:
                 check_integer(f"distill.{name}", getattr(self, name), 1)

@@ -186,7 +186,7 @@ def freeze_unread_(encoder: Encoder) -> None:
     if encoder.model.config.model_type == "mra":
         return
     probe = copy.deepcopy(encoder).eval()  # BigBird changes its attention for good where a text is short
-    with torch.enable_grad():
+    with torch.enable_grad(), torch.random.fork_rng():
         nodes: list[Any] = [probe(Batch.of_windows(torch.full((15,), 7), (9, 6)).to(probe.model.device)).grad_fn]
     seen, read = set(nodes), set()
     while nodes:

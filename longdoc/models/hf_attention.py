@@ -20,7 +20,7 @@ from transformers.masking_utils import AttentionMaskInterface
 from longdoc.attention import Pattern, alibi_slopes, attend
 from longdoc.attention.engine import BACKENDS, Backend
 from longdoc.attention.pattern import Control
-from longdoc.errors import ConfigError, check_choice, check_integer
+from longdoc.errors import ConfigError, check_choice, check_integer, check_switch
 from longdoc.models.hf_positions import Positions, num_positions, position_ids, set_positions_
 from longdoc.models.hf_probes import encoder_input, evaluation
 
@@ -63,6 +63,7 @@ class AttentionConfig:
         for name, value in (("left", self.left), ("right", self.right)):
             if value is not None:
                 check_integer(f"attention.{name}", value, 0)
+        check_switch("attention.alibi", self.alibi)
         for name, kind in (("global_tokens", "positions"), ("global_token_ids", "ids")):
             chosen = getattr(self, name)
             if not isinstance(chosen, (list, tuple)) or any(type(p) is not int or p < 0 for p in chosen):
@@ -131,6 +132,11 @@ def apply_attention(
     require_replaceable(model)
     attention = replace(attention, alibi=attention.alibi or attention.positions == "alibi")
     before = getattr(model.config, "longdoc", None) or {}
+    if before.get("positions") == "alibi" and attention.positions != "alibi":
+        raise ConfigError(
+            f"positions={attention.positions!r}: the position table of this {type(model).__name__} was silenced for "
+            "positions='alibi', and without that it would not know the order of its tokens; expected 'alibi' again"
+        )
     was_set = (before.get("positions"), before.get("max_tokens")) == (attention.positions, max_tokens)
     if attention.positions not in ("tile", "interpolate") or not was_set:
         set_positions_(model, attention.positions, max_tokens)

@@ -19,7 +19,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from longdoc.attention.positions import rope, rope_angles, sinusoidal
-from longdoc.errors import ConfigError, check_choice, check_integer, check_share
+from longdoc.errors import ConfigError, check_choice, check_integer, check_share, check_switch
 from longdoc.models.encoder import Encoder
 from longdoc.text.tokens import WordTokenizer
 
@@ -219,6 +219,7 @@ def scratch_encoder(
     for name, value in (("width", width), ("num_layers", num_layers), ("num_heads", num_heads)):
         check_integer(f"model.scratch.{name}", value, 1)
     check_share("model.scratch.dropout", dropout)
+    check_switch("model.scratch.scale_scores", scale_scores)
     config = ScratchConfig(
         vocab_size=tokenizer.vocab_size,
         hidden_size=width,

@@ -7,14 +7,14 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from datasets import ClassLabel, Dataset, DatasetDict, List, load_dataset, load_from_disk
+from datasets import ClassLabel, DatasetDict, List, load_dataset, load_from_disk
 
 from longdoc.errors import DataError
-from longdoc.text.formats import DocumentSource, ReadOptions, read, read_splits
+from longdoc.text.formats import DocumentSource, ReadOptions
 from longdoc.text.formats.base import RawRow
 from longdoc.text.formats.conll import detect_scheme, row_of_tokens
 from longdoc.text.formats.json_rows import object_row
-from longdoc.text.formats.splits import SPLIT_NAMES, complete_splits, named_parts
+from longdoc.text.formats.splits import SPLIT_NAMES, read_parts
 
 log = logging.getLogger(__name__)
 
@@ -63,43 +63,33 @@ class TableSource(DocumentSource):
 
 
 def open_parts(path: str, format: str, on_error: str, options: ReadOptions) -> dict[str, DocumentSource]:
-    """Open the parts that a corpus names, or ``{"all": ...}`` where it names none; all is as in ``read_splits``."""
-    if format == "datasets" or is_saved_dataset(path):
-        return hub_splits(path, options, on_error)
-    if Path(path).is_dir() and named_parts(Path(path), format):
-        return read_splits(path, format, on_error, options)
-    return {"all": read(path, format, on_error, options)}
+    """Open the parts that a corpus names, or ``{"all": ...}`` where it names none; all is as in ``read_parts``.
 
-
-def hub_splits(name: str, options: ReadOptions, on_error: str = "raise", seed: int = 0) -> dict[str, DocumentSource]:
-    """Open a corpus of the ``datasets`` library as ``{"train": ..., "dev": ..., "test": ...}``.
-
-    Args:
-        name: Hub name, or a folder written by ``save_to_disk``.
-        options: How rows are understood.
-        on_error: ``raise`` or ``skip`` bad rows.
-        seed: Of the hash that sets a missing dev split apart.
+    Besides files, ``path`` may be a folder that ``save_to_disk`` of the ``datasets`` library wrote; with
+    ``format="datasets"``, a name on its hub too.
     """
+    if format != "datasets" and not is_saved_dataset(path):
+        return read_parts(path, format, on_error, options)
     try:
-        loaded = load_from_disk(name) if Path(name).is_dir() else load_dataset(name)
+        loaded = load_from_disk(path) if Path(path).is_dir() else load_dataset(path)
     except Exception as error:
         raise DataError(
-            f"data.path={name!r}: expected a folder written by datasets' save_to_disk or a corpus on the hub ({error})"
+            f"data.path={path!r}: expected a folder written by datasets' save_to_disk or a corpus on the hub ({error})"
         ) from error
-    tables: dict[str, Dataset] = dict(loaded) if isinstance(loaded, DatasetDict) else {"train": loaded}
-    found: dict[str, DocumentSource] = {}
-    unread = set(tables)
-    for split, spellings in SPLIT_NAMES.items():
-        spelling = next((spelling for spelling in spellings if spelling in tables), None)
-        if spelling is not None:
-            files = ((Path(f"{name}/{split}"), "datasets"),)
-            found[split] = TableSource(files, options, on_error, table=tables[spelling])
-            unread.remove(spelling)
-    if "train" not in found:
-        raise DataError(f"data.path={name!r}: expected a split named train, got {', '.join(tables)}")
+    if not isinstance(loaded, DatasetDict):
+        return {"all": TableSource(((Path(path), "datasets"),), options, on_error, table=loaded)}
+    spelled = {split: [name for name in names if name in loaded][:1] for split, names in SPLIT_NAMES.items()}
+    found: dict[str, DocumentSource] = {
+        split: TableSource(((Path(path, split), "datasets"),), options, on_error, table=loaded[name])
+        for split, names in spelled.items()
+        for name in names
+    }
+    unread = sorted(set(loaded) - {name for names in spelled.values() for name in names})
+    if not found:
+        raise DataError(f"data.path={path!r}: expected splits named {', '.join(SPLIT_NAMES)}, got {', '.join(unread)}")
     if unread:
-        log.warning("%s: splits that are not read: %s", name, ", ".join(sorted(unread)))
-    return complete_splits(found, name, seed)
+        log.warning("%s: splits that are not read: %s", path, ", ".join(unread))
+    return found
 
 
 def is_saved_dataset(path: str | Path) -> bool:

@@ -12,7 +12,7 @@ from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import get_scheduler
 
-from longdoc.errors import ConfigError, check_choice
+from longdoc.errors import ConfigError, check_choice, check_integer
 from longdoc.training.layers import depth_parts
 
 log = logging.getLogger(__name__)
@@ -45,14 +45,14 @@ class OptimizerConfig:
     schedule: Schedule = "linear"
 
     def __post_init__(self) -> None:
-        if self.lr <= 0:
+        if not 0 < self.lr < math.inf:
             raise ConfigError(f"optim.lr={self.lr}: expected a number above 0")
-        if self.weight_decay < 0:
+        if not 0 <= self.weight_decay < math.inf:
             raise ConfigError(f"optim.weight_decay={self.weight_decay}: expected a number from 0")
         if not 0 < self.layer_decay <= 1:
             raise ConfigError(f"optim.layer_decay={self.layer_decay}: expected a number above 0, at most 1")
-        if self.warmup_steps is not None and self.warmup_steps < 0:
-            raise ConfigError(f"optim.warmup_steps={self.warmup_steps}: expected null or a number from 0")
+        if self.warmup_steps is not None:
+            check_integer("optim.warmup_steps", self.warmup_steps, 0)
         if not 0 <= self.warmup_ratio <= 1:
             raise ConfigError(f"optim.warmup_ratio={self.warmup_ratio}: expected a share between 0 and 1")
         check_choice("optim.schedule", self.schedule, get_args(Schedule))

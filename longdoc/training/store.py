@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
@@ -22,7 +23,7 @@ import pyarrow as pa
 from datasets import Dataset, Features, List, Value
 from datasets.arrow_writer import ArrowWriter
 
-from longdoc.errors import DataError
+from longdoc.errors import ConfigError, DataError
 from longdoc.text.alignment import LostSpan
 from longdoc.text.documents import Document, Span
 from longdoc.text.formats import DocumentSource, ReadReport
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 
 _WRITER_ROWS = 16
 _SCANNED_ROWS = 1000
-_UNREADABLE = (OSError, ValueError)  # there is no such file, or a damaged one: both are written anew
+_UNREADABLE = (OSError, ValueError, TypeError)  # there is no such file, or a damaged one: both are written anew
 
 _SPAN = {"start": Value("int64"), "end": Value("int64"), "label": Value("string"), "slice": Value("string")}
 DOCUMENT_FEATURES = Features(
@@ -245,8 +246,11 @@ def store_encoded(
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """Give a file to write that then takes the place of ``path``: another process finds it whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"data.cache_dir={path.parent}: expected a folder that can be written ({error})") from error
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         yield beside
         os.replace(beside, path)

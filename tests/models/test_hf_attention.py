@@ -292,6 +292,8 @@ def test_silenced_positions_tell_nothing_apart():
     table = learned_positions(model).weight
     assert (table == 0).all()
     assert not table.requires_grad
-    apply_attention(model, AttentionConfig(control="uniform"))
+    with pytest.raises(ConfigError, match="was silenced for positions='alibi'"):
+        apply_attention(model, AttentionConfig(left=8, right=8))
+    apply_attention(model, AttentionConfig(positions="alibi", control="uniform"))
     hidden = model(torch.full((1, 9), 7)).last_hidden_state[0]
     torch.testing.assert_close(hidden, hidden[:1].expand_as(hidden), rtol=1e-5, atol=1e-5)

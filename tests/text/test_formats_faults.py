@@ -237,7 +237,7 @@ def test_label_studio(tmp_path):
 def test_a_region_without_label_is_reported(tmp_path, labels):
     region = f'{{"type": "labels", "value": {{{labels}"start": 0, "end": 4}}}}'
     (tmp_path / "x.json").write_text(f'[{{"data": {{"text": "Anna"}}, "annotations": [{{"result": [{region}]}}]}}]')
-    check(read(tmp_path / "x.json"), {1: "region 0-4 has no label"}, 0)
+    check(read(tmp_path / "x.json"), {1: "region 0-4 has no list of labels"}, 0)
 
 
 CSV_FAULTS = [

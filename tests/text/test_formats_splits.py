@@ -10,6 +10,7 @@ import pytest
 
 from longdoc.errors import DataError
 from longdoc.text.formats import ReadOptions, read_splits
+from longdoc.text.formats.splits import read_parts
 from longdoc.text.formats.splits import hash_share
 
 
@@ -136,12 +137,24 @@ def test_only_a_test_file_is_only_a_test_split(tmp_path):
 def test_what_is_missing_or_ambiguous_is_an_error(tmp_path):
     with pytest.raises(DataError, match="no such file or folder"):
         read_splits(tmp_path / "no")
-    with pytest.raises(DataError, match=r"the folder is empty; looked for files named train, dev, valid"):
+    with pytest.raises(DataError, match=r"the folder is empty; looked for files named train, training, dev, valid"):
         read_splits(tmp_path)
     put(tmp_path / "train.jsonl", ["a"])
     put(tmp_path / "train.csv", ["a"])
     with pytest.raises(DataError, match=r"expected one file or folder for train; there is train.csv, train.jsonl"):
         read_splits(tmp_path)
+
+
+def test_a_word_or_a_document_of_that_name_alone_makes_no_part(tmp_path):
+    for name in ("admissions", "blood_test", "discharge"):
+        put(tmp_path / "tables" / f"{name}.jsonl", [f"{name}{i}" for i in range(20)])
+    assert list(read_parts(tmp_path / "tables")) == ["all"]
+    assert len(list(read_parts(tmp_path / "tables")["all"])) == 60
+    (tmp_path / "brat").mkdir()
+    for name in ("a", "b", "test"):
+        (tmp_path / "brat" / f"{name}.txt").write_text("Anna")
+        (tmp_path / "brat" / f"{name}.ann").write_text("")
+    assert sorted(document.id for document in read_parts(tmp_path / "brat")["all"]) == ["a", "b", "test"]
 
 
 def test_bad_rows_of_a_split_file_are_all_raised_or_skipped_once_each(tmp_path):

@@ -3,11 +3,16 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value, di
 
 from longdoc.errors import DataError
 from longdoc.text.documents import Document, Span
-from longdoc.text.formats import ReadOptions
-from longdoc.training.hub import hub_splits, is_saved_dataset
+from longdoc.text.formats import DocumentSource, ReadOptions
+from longdoc.text.formats.splits import deal
+from longdoc.training.hub import is_saved_dataset, open_parts
 from longdoc.training.store import store_sources
 
 TAGS = ["O", "B-PER", "I-PER"]
+
+
+def hub_splits(name: str, options: ReadOptions, on_error: str = "raise") -> dict[str, DocumentSource]:
+    return deal(open_parts(name, "datasets", on_error, options), name, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -125,3 +130,13 @@ def test_what_is_no_dataset_is_refused(tmp_path):
     with pytest.raises(DataError, match="expected a folder written by datasets' save_to_disk or a corpus on the hub"):
         hub_splits("nobody/nothing", ReadOptions())
     assert not is_saved_dataset(tmp_path)
+
+
+def test_parts_are_opened_as_they_are(tmp_path):
+    rows = [{"text": f"text {i}", "labels": ["x"]} for i in range(20)]
+    Dataset.from_list(rows).save_to_disk(tmp_path / "one")
+    DatasetDict({"test": Dataset.from_list(rows)}).save_to_disk(tmp_path / "test")
+    one = open_parts(str(tmp_path / "one"), "auto", "raise", ReadOptions())
+    assert {name: len(list(part)) for name, part in one.items()} == {"all": 20}
+    assert list(deal(one, "one", 0)) == ["train", "dev", "test"]
+    assert list(open_parts(str(tmp_path / "test"), "auto", "raise", ReadOptions())) == ["test"]

@@ -22,6 +22,7 @@ from longdoc.models.encoder import input_limit, load_tokenizer
 from longdoc.models.scratch import train_tokenizer
 from longdoc.text.documents import Document
 from longdoc.text.formats import DocumentSource, ReadOptions, Repair
+from longdoc.text.formats.splits import deal
 from longdoc.text.preprocess import Preprocessor
 from longdoc.text.windows import Windower
 from longdoc.training.hub import open_parts
@@ -69,6 +70,8 @@ def inspect_corpus(
         tell: Called with what is being done.
     """
     sources = open_parts(path, format, "skip", ReadOptions(fields or {}))
+    if "all" not in sources:
+        sources = deal(sources, path, seed=0)
     limit, limit_source = None, "no limit"
     tell("tokenizer ...")
     if model is None:

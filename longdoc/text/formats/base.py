@@ -103,8 +103,11 @@ class ReadOptions:
             raise ConfigError("label_separator: expected at least one character, got an empty string")
 
     def names(self, name: str, *defaults: str) -> tuple[str, ...]:
-        """Names under which a field may stand in a row: the one the user gave, or else the usual ones."""
-        return (str(self.fields[name]),) if name in self.fields else defaults
+        """Names under which a field may stand in a row: the one the user gave, or else the usual ones that are free."""
+        if name in self.fields:
+            return (str(self.fields[name]),)
+        taken = {self.fields.get(gold) for gold in ("spans", "labels", "target")}
+        return tuple(usual for usual in defaults if usual not in taken)
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:

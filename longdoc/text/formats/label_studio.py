@@ -43,11 +43,13 @@ def _task_row(task: Any, line: int, options: ReadOptions) -> RawRow:
             more = result.get("score"), part, value.get("text")
             start, end = offsets["start"], offsets["end"]
             labels = value.get("labels") or value.get("hypertextlabels")
-            if not labels:
-                row.problems.append((line, f"region {start}-{end} has no label"))
-            row.spans += [RawSpan(start, end, label, *more) for label in labels or ()]
+            if not labels or not isinstance(labels, list):
+                row.problems.append((line, f"region {start}-{end} has no list of labels"))
+                continue
+            row.spans += [RawSpan(start, end, label, *more) for label in labels]
         elif kind == "choices":
-            row.labels += value["choices"]
+            chosen = value["choices"]
+            row.labels += chosen if isinstance(chosen, list) else [chosen]
         elif kind in ("number", "rating"):
             row.target = value[kind]
         else:

@@ -136,7 +136,9 @@ class DocumentSource:
         if len({path.stem for path in paths}) == len(paths):
             return {path: path.stem for path in paths}
         root = os.path.commonpath([path.parent for path in paths])
-        return {path: path.relative_to(root).with_suffix("").as_posix() for path in paths}
+        names = {path: path.relative_to(root).with_suffix("").as_posix() for path in paths}
+        twice = len(set(names.values())) < len(names)  # then only their suffixes tell them apart
+        return {path: path.relative_to(root).as_posix() for path in paths} if twice else names
 
     def raw_rows(self) -> Iterator[tuple[Path, Iterator[RawRow]]]:
         """Yield each file with its rows as they stand there."""

@@ -14,7 +14,11 @@ from longdoc.text.formats.base import ReadOptions, inside
 from longdoc.text.formats.brat import beside
 from longdoc.text.formats.reading import SUFFIXES, DocumentSource, listed, read
 
-SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
+SPLIT_NAMES = {
+    "train": ("train", "training"),
+    "dev": ("dev", "valid", "validation", "val", "development"),
+    "test": ("test", "testing"),
+}
 DEV_SHARE = 0.1
 TEST_SHARE = 0.1
 _SURVEYED_DOCUMENTS = 1000
@@ -71,6 +75,13 @@ def read_splits(
     Raises:
         DataError: If there is nothing to read, two files claim one split, or there are fewer documents than parts.
     """
+    return deal(read_parts(path, format, on_error, options), str(path), seed)
+
+
+def read_parts(
+    path: str | Path, format: str = "auto", on_error: str = "raise", options: ReadOptions | None = None
+) -> dict[str, DocumentSource]:
+    """Open the parts that a folder names, or ``{"all": ...}`` where none is named; all is as in ``read_splits``."""
     path = Path(path)
     named = named_parts(path, format) if path.is_dir() else {}
     if named:
@@ -78,27 +89,27 @@ def read_splits(
         data = [e for e in inside(path, path.iterdir()) if e.is_dir() or e.suffix.lower() in SUFFIXES]
         if unread := [entry for entry in data if entry not in read_files]:
             log.warning("%s: beside the named parts nothing is read%s", path, listed(unread))
-        found = {name: read(entry, format, on_error, options) for name, entry in named.items()}
-        return complete_splits(found, str(path), seed)
+        return {name: read(entry, format, on_error, options) for name, entry in named.items()}
     try:
-        whole = read(path, format, on_error, options)
+        return {"all": read(path, format, on_error, options)}
     except DataError as error:
         if not path.is_dir():
             raise
         wanted = ", ".join(chain(*SPLIT_NAMES.values()))
         raise DataError(f"{error}; looked for files named {wanted}, or one set of documents to split") from None
-    log.warning("%s: no parts named train, dev and test; documents are dealt to them by a hash of the ids", path)
-    return _split(whole, ("train", "dev", "test"), seed)
 
 
-def complete_splits(found: dict[str, DocumentSource], where: str, seed: int) -> dict[str, DocumentSource]:
-    """Set a dev split apart from train where there is none, and say what is missing.
+def deal(found: dict[str, DocumentSource], where: str, seed: int) -> dict[str, DocumentSource]:
+    """Set a dev split apart from train where there is none, or deal ``all`` to three; the log says so.
 
     Args:
-        found: The splits there are.
+        found: The parts there are.
         where: What they were found in, for the log.
         seed: Of the hash.
     """
+    if "all" in found:
+        log.warning("%s: no parts named train, dev and test; documents are dealt to them by a hash of the ids", where)
+        return _split(found["all"], ("train", "dev", "test"), seed)
     if "train" in found and "dev" not in found:
         log.warning("%s: no dev split; a tenth of train is set apart by a hash of the ids", where)
         found |= _split(found["train"], ("train", "dev"), seed)
@@ -111,7 +122,7 @@ def named_parts(folder: Path, format: str = "auto") -> dict[str, Path]:
     """Find the files or folders named train, dev or test in a folder.
 
     Where none is named exactly so, a file counts in whose name that is a word, as in ``legal_train.jsonl``; but
-    no text, which may be a document.
+    no text, which may be a document. Without a train part, only a table or folder of exactly that name counts.
     """
     entries = inside(folder, folder.iterdir())
     entries = [e for e in entries if e.is_dir() or format != "auto" or e.suffix.lower() in SUFFIXES]
@@ -127,12 +138,17 @@ def named_parts(folder: Path, format: str = "auto") -> dict[str, Path]:
             )
         if claims:
             named[name] = claims[0]
-    return named
+    exact = (e.is_dir() or (not _may_be_document(e) and e.stem.lower() in SPLIT_NAMES[n]) for n, e in named.items())
+    return named if "train" in named or any(exact) else {}
+
+
+def _may_be_document(entry: Path) -> bool:
+    return entry.suffix.lower() in (".txt", ".ann")
 
 
 def _parts_in_name(entry: Path) -> list[str]:
     """The parts that a file of data has in its name as a word."""
-    if entry.is_dir() or entry.suffix.lower() not in SUFFIXES.keys() - {".txt", ".ann"}:
+    if entry.is_dir() or entry.suffix.lower() not in SUFFIXES or _may_be_document(entry):
         return []
     words = set(re.findall(r"[^\W_]+", entry.stem.lower()))
     return [name for name, spellings in SPLIT_NAMES.items() if words.intersection(spellings)]
