@@ -41,7 +41,7 @@ class Group:
         name: The settings in which it differs from the other groups.
         metrics: What ``metrics.json`` of each holds.
         documents: Counts of each test document, one mapping by id for each run.
-        num_failed: Runs that did not come to their end.
+        num_failed: Runs that did not come to their end, for an error or not yet.
         num_untested: Runs without a test split.
     """
 
@@ -198,7 +198,7 @@ def score_name(groups: Sequence[Group]) -> str:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    score = f"{row['score']:.4f}" if row["score"] is not None else "not tested" if row["untested"] else "failed"
+    score = f"{row['score']:.4f}" if row["score"] is not None else "not tested" if row["untested"] else "not finished"
     spread = "" if row["sd"] is None else f" ± {row['sd']:.4f}"
     change = "" if row["difference"] is None else f"{row['difference']:+.4f} ({row['low']:+.3f} to {row['high']:+.3f})"
     if row["difference"] is not None and math.isnan(row["difference"]):

@@ -41,6 +41,8 @@ def predict_command(options: Namespace) -> None:
     if options.format != "predictions" and options.output == "-":
         raise ConfigError(f"--format={options.format}: expected --output as well, a file or for brat a folder")
     module = _module(options)
+    if module.kind != "ner" and options.format in ("brat", "conll"):
+        raise ConfigError(f"--format={options.format}: has a place for entities only; this checkpoint gives classes")
     results = (result for _, result in result_stream(module, _progress(_documents(options))))
     if options.format != "predictions":
         write(_as_annotated(results), options.output, options.format)

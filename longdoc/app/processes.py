@@ -1,6 +1,7 @@
 """The processes that train together: which of them writes, how they are started, and how they end."""
 
 import ctypes
+import gc
 import logging
 import os
 import sys
@@ -45,10 +46,13 @@ def return_freed_memory() -> None:
     """Have the C library of Linux give freed tensors back to the system, whatever their size.
 
     By default it raises the size from which it does with each large tensor that is freed, up to 32 MB, and memory
-    grows with the number of different sizes.
+    grows with the number of different sizes. What the job before has left goes back at once.
     """
+    gc.collect()
     with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 2**20)
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_THRESHOLD, 2**20)
+        library.malloc_trim(0)
 
 
 @contextmanager
@@ -125,13 +129,15 @@ def checkpoint_to_go_on(
         then = content[type(datamodule).__qualname__]["fingerprint"]
         datamodule.check_unchanged(then, trainer.world_size, trainer.accumulate_grad_batches)
         module.on_load_checkpoint(content)  # another teacher is refused
-        begun = content["loops"]["fit_loop"]["epoch_progress"]["current"]["ready"]
+        epochs = content["loops"]["fit_loop"]["epoch_progress"]["current"]
         for name, most, now in (
-            ("max_epochs", trainer.max_epochs, begun),
+            ("max_epochs", trainer.max_epochs, epochs["ready"]),
             ("max_steps", trainer.max_steps, content["global_step"]),
         ):
             if most is not None and 0 <= most < now:
                 raise ConfigError(f"trainer.{name}={most}: the run is at {now} already; expected at least that")
+        if (run / "metrics.json").exists() and epochs["completed"] == trainer.max_epochs:
+            raise ConfigError(f"resume={run}: the run has come to its end; to go on, set a larger trainer.max_epochs")
         if is_first():
             for table in run.glob("*/metrics.csv"):  # else the logger deletes it
                 table.rename(table.with_name(f"metrics-to-step-{content['global_step']}.csv"))

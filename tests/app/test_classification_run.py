@@ -108,7 +108,7 @@ def test_a_class_has_no_place_in_brat(class_run: Path, class_corpus: Path, tmp_p
                 str(tmp_path / "x"),
             ]
         )
-    assert "brat has no place for labels" in str(stop.value.code)
+    assert "--format=brat: has a place for entities only" in str(stop.value.code)
 
 
 def short(composed: Callable[..., dict], data: Path, folder: Path, *settings: str) -> dict:
@@ -177,7 +177,11 @@ def test_tables_of_several_labels_and_numbers(composed: Callable, tmp_path: Path
 @pytest.mark.parametrize(
     ("data", "settings", "message"),
     [
-        ("class", ["task=ner"], "no entities .task ner.*Set fields, .* or the task that the data is for"),
+        (
+            "class",
+            ["task=ner"],
+            "no entities .task ner.*data.fields in training.*or the task that the data is for",
+        ),
         ("ner", ["task=single_label"], "no label .task classification.*or the task that the data is for"),
         ("class", ["task=regression"], "no target .task regression.*or the task that the data is for"),
         ("class", ["task=single_label", "aggregation=owner"], "aggregation='owner': expected one of mean, max"),

@@ -124,6 +124,13 @@ def test_every_recipe_composes_and_builds(
         ("callbacks=errors", r"expected callbacks\.best, which keeps the model to test"),
         ("test_size_tokens=0", "size_tokens=0"),
         ("test_size_tokens=8", "overlap_tokens=8"),
+        ("model.trust_remote_code=no", "model.trust_remote_code='no': expected true or false"),
+        ("model.freeze_embeddings=off", "model.freeze_embeddings='off'"),
+        ("attention.alibi=no", "attention.alibi='no'"),
+        ("data.count_overlap=no", "data.count_overlap='no'"),
+        ("distill.cache=no", "distill.cache='no'"),
+        ("model.scratch.scale_scores=no", "model.scratch.scale_scores='no'"),
+        ("optim.warmup_steps=0.1", "optim.warmup_steps=0.1: expected an integer from 0"),
     ],
 )
 def test_what_would_fail_at_the_end_is_refused_at_the_start(

@@ -68,6 +68,8 @@ def test_a_run_that_was_ended_goes_on_to_the_same_scores(
     assert (ended / "predictions.jsonl").read_text() == (tmp_path / "unbroken" / "predictions.jsonl").read_text()
     assert (ended / "logs" / "metrics-to-step-12.csv").exists()
     assert not list(ended.glob(".*.part"))
+    with pytest.raises(ConfigError, match="the run has come to its end"):
+        train(settings(ended, f"resume={ended}"))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,13 @@ def test_a_refused_resume_leaves_the_folder_as_it_was(
     assert "task: ner, now single_label" in done.stderr
     with pytest.raises(ConfigError, match="training documents"):
         train(settings(ended, f"resume={ended}", "data.max_train_documents=9", "trainer.max_epochs=4"))
+    with pytest.raises(ConfigError, match=r"trainer\.max_steps=5: the run is at 13 already"):
+        train(settings(ended, f"resume={ended}", "trainer.max_steps=5"))
     assert content() == before
+    command = [*command[:-1], "trainer.max_epochs=4"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ended.parent, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "trainer.max_epochs=4" in resumed_arguments([f"resume={ended}"])  # the next time, too
 
 
 def test_changed_labels_are_named(settings: Callable[..., Settings], ended: Path, corpus: Path, tmp_path: Path) -> None:

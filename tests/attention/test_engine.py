@@ -306,3 +306,12 @@ def test_a_changed_copy_keeps_nothing_of_its_source(length):
     attend(q, k, v, near)
     wider = attend(q, k, v, replace(near, left=50, right=50))
     assert torch.equal(wider, attend(q, k, v, Pattern.packed([length], 50, 50)))
+
+
+def test_what_was_kept_in_inference_serves_training_too() -> None:
+    pattern = Pattern.packed([40, 300], 8, 8, first_tokens([40, 300]))
+    q = torch.randn(1, 2, 340, 8, requires_grad=True)
+    with torch.inference_mode():
+        attend(q, q, q, pattern)
+    attend(q, q, q, pattern).sum().backward()
+    assert q.grad is not None

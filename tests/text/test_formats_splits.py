@@ -10,8 +10,7 @@ import pytest
 
 from longdoc.errors import DataError
 from longdoc.text.formats import ReadOptions, read_splits
-from longdoc.text.formats.splits import read_parts
-from longdoc.text.formats.splits import hash_share
+from longdoc.text.formats.splits import hash_share, read_parts
 
 
 def put(path, ids, text="x"):

@@ -133,11 +133,12 @@ def _about_parts(report: CorpusReport) -> list[str]:
 
 def _command(report: CorpusReport, strategy: str) -> str | None:
     whole = report.whole
-    if not whole.entities and not whole.classes:
+    if not whole.entities and not whole.classes and not whole.num_targets:
         return None
+    task = "multi_label" if whole.num_not_of_one_class else "single_label" if whole.classes else "regression"
     overlap = suggested_overlap(report)
     settings = {
-        f"task={'multi_label' if whole.num_not_of_one_class else 'single_label'}": not whole.entities,
+        f"task={task}": not whole.entities,
         **dict.fromkeys(report.settings, True),
         f"model.name={report.model}": report.model is not None,
         f"strategy={strategy}": True,

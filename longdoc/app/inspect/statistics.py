@@ -39,6 +39,7 @@ class Statistics:
         num_window_tokens: Tokens in them.
         num_cut: Documents longer than one window.
         num_annotated: Documents with entities, labels or a target.
+        num_targets: Documents with a number.
         num_not_of_one_class: Documents with labels, but not with exactly one.
         num_in_no_window: Entities that no window holds whole.
         entities: By label.
@@ -54,6 +55,7 @@ class Statistics:
     num_window_tokens: int = 0
     num_cut: int = 0
     num_annotated: int = 0
+    num_targets: int = 0
     num_not_of_one_class: int = 0
     num_in_no_window: int = 0
     entities: Counter[str] = field(default_factory=Counter)
@@ -99,6 +101,7 @@ def measure(document: Document, preprocessor: Preprocessor, where: str) -> Stati
         num_cut=int(num_read < num_tokens),
         num_annotated=int((document.spans, document.labels, document.target) != (None, None, None)),
         classes=Counter(document.labels or ()),
+        num_targets=int(document.target is not None),
         num_not_of_one_class=int(document.labels is not None and len(document.labels) != 1),
     )
     _count_entities(found, encoded, num_read)

@@ -64,9 +64,12 @@ class ReadReport:
         shown = "\n".join(f"  {row}" for row in self.bad_rows[:_SHOWN_ROWS])
         more = len(self.bad_rows) - _SHOWN_ROWS
         tail = f"\n  ... and {more} more" if more > 0 else ""
-        advice = "Correct them, or leave them out with on_error=skip."
+        advice = "Correct them, or leave them out: data.on_error=skip in training, --on-error skip elsewhere."
         if not self.num_documents and all(row.reason.startswith("no ") for row in self.bad_rows):
-            advice = "Set fields, where what is missing has another name, or the task that the data is for."
+            advice = (
+                "Set what is wrong: the name of what is missing (data.fields in training, --field elsewhere), or the "
+                "task that the data is for."
+            )
         told = f"{len(self.bad_rows)} rows cannot be used ({self.num_documents} can)"
         return DataError(f"{told}:\n{shown}{tail}\n{advice}")
 
