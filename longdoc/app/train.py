@@ -1,6 +1,7 @@
 """One training run: build, fit, test the best checkpoint, report."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +47,22 @@ from longdoc.training.ner import NERModule
 
 def run(config: DictConfig) -> float:
     """Run a composed configuration; returns the best dev score, for sweepers."""
-    choices = HydraConfig.get().runtime.choices
+    choices, overrides = HydraConfig.get().runtime.choices, list(HydraConfig.get().overrides.task)
     plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     with command_of_processes():
-        return train(plain, {name: choices.get(name) for name in ("recipe", "strategy")})["dev"]["best_score"]
+        kept = {name: choices.get(name) for name in ("recipe", "strategy")}
+        return train(plain, kept, overrides)["dev"]["best_score"]
 
 
-def train(config: dict[str, Any], choices: dict[str, str | None] | None = None) -> dict[str, Any]:
+def train(
+    config: dict[str, Any], choices: dict[str, str | None] | None = None, overrides: Sequence[str] | None = None
+) -> dict[str, Any]:
     """Train and test by a plain configuration.
 
     Args:
         config: As ``conf/config.yaml`` composes it.
         choices: Kept in ``metrics.json``: names of the recipe and the strategy.
+        overrides: The words of the command line, kept for the next time that a resumed run is resumed.
 
     Returns:
         What ``metrics.json`` holds.
@@ -76,7 +81,7 @@ def train(config: dict[str, Any], choices: dict[str, str | None] | None = None) 
         L.seed_everything(config["seed"], workers=True, verbose=False)
         parts = build(config)
         try:
-            metrics = {**(choices or {}), "seed": config["seed"], **fit_and_test(config, parts)}
+            metrics = {**(choices or {}), "seed": config["seed"], **fit_and_test(config, parts, overrides)}
         finally:
             close(parts.loggers)
     if is_first():
@@ -96,7 +101,7 @@ def _note_settings(config: dict[str, Any]) -> None:
         write_json(output / "environment.json", environment(config["seed"]))
 
 
-def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
+def fit_and_test(config: dict[str, Any], parts: Run, overrides: Sequence[str] | None = None) -> dict[str, Any]:
     """Fit, then test the checkpoint that was best on dev, and print the report."""
     console = Console(quiet=not is_first())
     collector = ResultCollector()
@@ -113,8 +118,8 @@ def fit_and_test(config: dict[str, Any], parts: Run) -> dict[str, Any]:
     if config["resume"] is not None:
         go_on = checkpoint_to_go_on(Path(config["output_dir"]), trainer, parts.fitted, parts.datamodule)
         _note_settings(config)
-        if is_first() and HydraConfig.initialized():
-            note_overrides(Path(config["output_dir"]), HydraConfig.get().overrides.task)
+        if is_first() and overrides is not None:
+            note_overrides(Path(config["output_dir"]), overrides)
     for logger in trainer.loggers:
         logger.log_hyperparams(config)
     console.print(_introduction(parts), soft_wrap=True, highlight=False, markup=False)
