@@ -29,6 +29,7 @@ from longdoc.models.encoder import (
     set_attention_dropout,
     without_pooler,
 )
+from longdoc.models.hf_attention import settings_of
 from tests.models.tiny import LIMIT, VOCAB, tiny_encoder
 from tests.text.worlds import tokenizer_of
 
@@ -219,7 +220,9 @@ def test_settings_without_effect_are_refused(family, attention, message):
 @pytest.mark.parametrize("attention", [{}, {"left": 4}, {"alibi": True}, {"positions": "alibi"}])
 def test_global_tokens_with_an_effect_are_not(attention):
     family = "Bert" if attention else "ModernBert"
-    set_attention(Encoder(tiny_encoder(family), 0), AttentionConfig(global_tokens=[0], **attention), None)
+    encoder = Encoder(tiny_encoder(family), 0)
+    set_attention(encoder, AttentionConfig(global_tokens=[0], **attention), None)
+    assert settings_of(encoder.model.config).global_tokens == (0,)
 
 
 def test_a_tokenizer_that_does_not_belong_is_refused(saved):
