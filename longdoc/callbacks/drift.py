@@ -92,9 +92,8 @@ def label_counts(batch: Any) -> Counter:
         counts: Counter = Counter()
         for encoded in batch:
             if isinstance(encoded, EncodedDocument):
-                first = encoded.first_token  # only words that are read are learned from
-                read = (first >= 0) & (first < encoded.windows.num_covered)
-                counts.update(encoded.document.labels or () if encoded.tags is None else encoded.tags[read].tolist())
+                tags = encoded.tags  # only words that are read are learned from
+                counts.update(encoded.document.labels or () if tags is None else tags[encoded.seen_words].tolist())
         return counts
     labels = batch.get("labels") if isinstance(batch, Mapping) else getattr(batch, "item_tags", None)
     if not isinstance(labels, Tensor) or labels.is_floating_point():

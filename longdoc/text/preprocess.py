@@ -50,6 +50,11 @@ class EncodedDocument(Unmoved):
         return self.num_unselected > 0 or self.windows.num_covered < len(self.token_ids)
 
     @property
+    def seen_words(self) -> np.ndarray:
+        """Which words some window reads. *Shape:* (num_words,), bool."""
+        return (self.first_token >= 0) & (self.first_token < self.windows.num_covered)
+
+    @property
     def num_document_tokens(self) -> int:
         """Tokens of the whole document, without special tokens."""
         return len(self.token_ids) + self.num_unselected

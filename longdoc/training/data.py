@@ -28,11 +28,6 @@ from longdoc.training.store import (
 )
 
 
-def seen_words(encoded: EncodedDocument) -> np.ndarray:
-    """Which words some window reads. *Shape:* (num_words,), bool."""
-    return (encoded.first_token >= 0) & (encoded.first_token < encoded.windows.num_covered)
-
-
 def refuse_changes(changed: Iterable[str]) -> None:
     """Refuse to go on with a run if anything is named."""
     if named := "; ".join(changed):
@@ -194,7 +189,7 @@ class DocumentDataModule(L.LightningDataModule):
         counts = np.zeros(len(self.preprocessor.tags), dtype=np.int64)
         for encoded in self.encoded("train"):
             if encoded.tags is not None:
-                counts += np.bincount(encoded.tags[seen_words(encoded)], minlength=len(counts))
+                counts += np.bincount(encoded.tags[encoded.seen_words], minlength=len(counts))
         return counts.tolist()
 
     def train_dataloader(self) -> DataLoader:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import os
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
@@ -35,17 +34,11 @@ from longdoc.text.classes import ClassScheme
 from longdoc.text.preprocess import EncodedDocument
 from longdoc.text.windows import Windows
 from longdoc.training.classification import DocumentClassificationModule
-from longdoc.training.data import DocumentDataModule, seen_words
-from longdoc.training.module import (
-    CHECKPOINT_KEY,
-    DocumentModule,
-    build_optimizer,
-    log_dev_scores,
-    note_dimensions,
-)
+from longdoc.training.data import DocumentDataModule
+from longdoc.training.module import CHECKPOINT_KEY, DocumentModule, build_optimizer, log_dev_scores, note_dimensions
 from longdoc.training.ner import NERModule
 from longdoc.training.sampler import fill_batches
-from longdoc.training.store import code_version, content_digest
+from longdoc.training.store import cache_file, code_version, content_digest
 
 log = logging.getLogger(__name__)
 
@@ -327,14 +320,12 @@ class DistillationModule(L.LightningModule):
             for row, document, probs in zip(rows, documents, self.teacher.answers(documents), strict=True):
                 said = self._as_logits(probs)
                 if isinstance(self.teacher, NERModule):
-                    said[~seen_words(document)] = np.nan
+                    said[~document.seen_words] = np.nan
                 answers[self._first[row] : self._first[row + 1]] = said
         self._answers = answers
         if self.config.cache:
-            beside = path.with_suffix(f".{os.getpid()}.tmp")
-            with beside.open("wb") as file:
+            with cache_file(path) as beside, beside.open("wb") as file:
                 np.save(file, answers)
-            beside.replace(path)
 
     def _as_logits(self, probs: np.ndarray) -> np.ndarray:
         if self._task == "regression":

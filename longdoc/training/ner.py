@@ -16,7 +16,6 @@ from longdoc.models.tagging import Subword, TaggingHead, tag_probs
 from longdoc.text.preprocess import EncodedDocument, Preprocessor, window_items
 from longdoc.text.results import DocumentResult
 from longdoc.text.stitching import Aggregation, Stitcher, decode_spans
-from longdoc.training.data import seen_words
 from longdoc.training.metrics import SpanF1
 from longdoc.training.module import DocumentModule, Split
 from longdoc.training.optim import OptimizerConfig
@@ -90,7 +89,7 @@ class NERModule(DocumentModule[DocumentResult]):
         for encoded, probs in zip(documents, self.answers(documents), strict=True):
             results.append(self._result(encoded, probs))
             if encoded.tags is not None:
-                gold.append(probs[np.arange(len(probs)), encoded.tags][seen_words(encoded)])
+                gold.append(probs[np.arange(len(probs)), encoded.tags][encoded.seen_words])
         if split == "dev":
             told = np.concatenate(gold)
             self.dev_loss.update(-np.log(np.maximum(told, 1e-12)).sum() / max(len(told), 1), weight=len(told))

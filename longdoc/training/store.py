@@ -8,7 +8,6 @@ import hashlib
 import json
 import logging
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
@@ -28,6 +27,7 @@ from longdoc.text.alignment import LostSpan
 from longdoc.text.documents import Document, Span
 from longdoc.text.formats import DocumentSource, ReadReport
 from longdoc.text.formats.brat import beside
+from longdoc.text.formats.writers import replacing
 from longdoc.text.preprocess import EncodedDocument, Preprocessor
 from longdoc.text.windows import Windows
 from longdoc.training.hub import TableSource
@@ -210,7 +210,7 @@ def store_documents(
         for line in lines:
             log.warning(line)
         return DocumentTable(table, key)
-    with _replacing(path) as beside:
+    with cache_file(path) as beside:
         _write(beside, map(_document_row, documents), DOCUMENT_FEATURES)
         noted.write_text(json.dumps(notes()), encoding="utf-8")
     return DocumentTable(Dataset.from_file(str(path)), key)
@@ -238,24 +238,20 @@ def store_encoded(
     path = cache_dir / f"encoded-{key}.arrow"
     with suppress(*_UNREADABLE):
         return EncodedTable(documents, Dataset.from_file(str(path)), key)
-    with _replacing(path) as beside:
+    with cache_file(path) as beside:
         _write(beside, _encoded_rows(documents, preprocessor, num_proc), ENCODED_FEATURES)
     return EncodedTable(documents, Dataset.from_file(str(path)), key)
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Give a file to write that then takes the place of ``path``: another process finds it whole or not at all."""
+def cache_file(path: Path) -> Iterator[Path]:
+    """Give a file of the cache to write; another process finds it whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"data.cache_dir={path.parent}: expected a folder that can be written ({error})") from error
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    try:
+    with replacing(path) as beside:
         yield beside
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _write(path: Path, rows: Iterable[dict[str, Any]], features: Features) -> None:

@@ -156,18 +156,24 @@ def _dumped(document: Document, make_row: Callable[[Document], dict[str, Any]]) 
 
 
 @contextmanager
-def _draft(path: Path) -> Iterator[Path]:
-    """Give a place beside the target, and put what was written there in the target's place at the end."""
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a place beside ``path`` to write, and put it in its place at the end: others find it whole or not at all."""
     draft = path.parent / f".{secrets.token_hex(8)}.tmp"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{path}: expected a place that can be written ({error})") from error
     try:
         yield draft
         os.replace(draft, path)
     finally:
         shutil.rmtree(draft) if draft.is_dir() else draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{path}: expected a place that can be written ({error})") from error
+    with replacing(path) as draft:
+        yield draft
 
 
 def _write_pieces(pieces: Iterable[str], path: Path) -> None:
